@@ -3,4 +3,5 @@ pub mod api;
 pub mod client;
 pub mod instance;
 pub mod mysql;
+pub mod operator;
 pub mod runtime;
