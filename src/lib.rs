@@ -1,5 +1,11 @@
-//! Mainstay: highly available MySQL on Kubernetes.
+//! Mainstay: highly available MySQL on Kubernetes, and the operator runtime that it is built on.
+//!
+//! `client` speaks to an API server, [`runtime`] is an operator's machinery, `api` the custom
+//! resources, [`operator`] what keeps them as their specs say, [`instance`] the manager inside each
+//! MySQL pod, [`mysql`] what is known of MySQL.
+
 pub mod api;
+pub mod cli;
 pub mod client;
 pub mod instance;
 pub mod mysql;

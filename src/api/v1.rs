@@ -136,6 +136,9 @@ pub struct MySQLClusterStatus {
     /// Who may acknowledge commits, written before it takes effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quorum: Option<QuorumRecord>,
+    /// Hash of the application account that the database was last given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub app_account_hash: Option<String>,
     /// The operation under way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,

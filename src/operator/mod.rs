@@ -1,4 +1,17 @@
 //! Observe, plan, act: what keeps a MySQLCluster as its spec says.
+//!
+//! `service` starts the parts; `reconcile` runs one cluster's loop: `observe` gathers plain values,
+//! `plan` decides purely, `act` and `children` write. `instances` watches the MySQL servers.
 
+mod act;
+mod children;
+pub mod instances;
 pub mod kinds;
+pub mod observe;
+pub mod plan;
+mod reconcile;
 pub mod resources;
+mod service;
+mod stores;
+
+pub use service::{Options, RunError, run};

@@ -1,0 +1,266 @@
+//! Carries out a plan.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use serde_json::json;
+
+use super::children::Children;
+use super::instances::{CommandFailure, Instances};
+use super::kinds::Cluster;
+use super::observe::Observed;
+use super::plan::Plan;
+use super::resources::{self, ROLE_LABEL};
+use super::stores::Stores;
+use crate::api::{MYSQL_CLUSTER, PROMOTE_ANNOTATION};
+use crate::client::{self, Client, DeleteOptions, Patch};
+use crate::instance::Command;
+use crate::runtime::{Kind as _, Meta, ObjectKey, ReconcileError};
+
+/// Writes to the API server and commands instances.
+pub struct Actor {
+    client: Client,
+    stores: Stores,
+    instances: Arc<Instances>,
+    children: Arc<Children>,
+}
+
+/// What came of a plan.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// Something changed, so another look is due at once.
+    pub progressed: bool,
+    /// The API server refused a child: a person must mend the spec.
+    pub problem: Option<String>,
+    /// Hash of the application account that the database now has.
+    pub app_account: Option<String>,
+    /// Highest term by which a command was refused as stale; 0 for none.
+    pub stale_term: u64,
+}
+
+/// What a patch answers, as far as it is read.
+#[derive(serde::Deserialize)]
+struct Patched {
+    metadata: Meta,
+}
+
+impl Actor {
+    /// With the fenced client.
+    #[must_use]
+    pub fn new(
+        client: Client,
+        stores: Stores,
+        instances: Arc<Instances>,
+        children: Arc<Children>,
+    ) -> Self {
+        Self {
+            client,
+            stores,
+            instances,
+            children,
+        }
+    }
+
+    /// Writes the plan's status, provided nobody changed the object since it was read.
+    pub async fn write_status(
+        &self,
+        cluster: &Cluster,
+        plan: &Plan,
+    ) -> Result<Cluster, ReconcileError> {
+        let meta = &cluster.metadata;
+        let body = json!({
+            "apiVersion": MYSQL_CLUSTER.api_version(),
+            "kind": MYSQL_CLUSTER.kind,
+            "metadata": {
+                "name": meta.name,
+                "namespace": meta.namespace,
+                "resourceVersion": meta.resource_version,
+            },
+            "status": plan.status,
+        });
+        let patch = Patch::Apply {
+            body: &body,
+            force: true,
+        };
+        let written: Cluster = self
+            .client
+            .patch(MYSQL_CLUSTER, Some(&meta.namespace), &meta.name, Some("status"), patch)
+            .await?;
+        let now = written.meta();
+        self.stores.clusters.expect(&meta.key(), &now.uid, &now.resource_version);
+        Ok(written)
+    }
+
+    /// Everything of a plan but its status. Old roles go first; instances are commanded side by
+    /// side; new roles come; the primary is opened last.
+    pub async fn carry_out(
+        &self,
+        cluster: &Cluster,
+        observed: &Observed,
+        plan: &Plan,
+        term: u64,
+    ) -> Result<Done, ReconcileError> {
+        let mut done = Done::default();
+        let old = plan.labels.iter().filter(|(_, role)| role.is_none());
+        for (ordinal, _) in old {
+            done.progressed |= self.label(observed, *ordinal, None).await?;
+        }
+        self.command_all(cluster, &plan.commands, term, &mut done).await;
+        let new = plan.labels.iter().filter(|(_, role)| role.is_some());
+        for (ordinal, role) in new {
+            done.progressed |= self.label(observed, *ordinal, *role).await?;
+        }
+        if let Some(primary) = plan.open {
+            self.command_all(cluster, &[(primary, Command::Open)], term, &mut done).await;
+        }
+        if let Some((primary, account)) = &plan.ensure_app {
+            let mut ensured = Done::default();
+            let command = Command::EnsureApp(account.clone());
+            self.command_all(cluster, &[(*primary, command)], term, &mut ensured).await;
+            if ensured.progressed {
+                done.app_account = Some(account.hash.clone());
+                done.progressed = true;
+            }
+        }
+        self.pods_and_volumes(cluster, observed, plan, &mut done).await?;
+        if plan.clear_promote {
+            self.clear_promote(cluster).await?;
+        }
+        Ok(done)
+    }
+
+    async fn pods_and_volumes(
+        &self,
+        cluster: &Cluster,
+        observed: &Observed,
+        plan: &Plan,
+        done: &mut Done,
+    ) -> Result<(), ReconcileError> {
+        let namespace = Some(cluster.metadata.namespace.as_str());
+        for ordinal in &plan.delete_volumes {
+            if let Some(volume) = observed.volumes.get(ordinal) {
+                let meta = &volume.metadata;
+                self.delete(client::PERSISTENT_VOLUME_CLAIM, namespace, meta).await?;
+                self.stores.volumes.expect_deleted(&meta.key(), &meta.uid);
+            }
+        }
+        for ordinal in &plan.create_volumes {
+            let claim = self.children.volume_claim(cluster, *ordinal);
+            if let Some(problem) = self.children.apply(&claim).await? {
+                done.problem = Some(problem);
+                return Ok(());
+            }
+            self.stores.volumes.caught_up(&ObjectKey::new(&claim.namespace, &claim.name)).await;
+            done.progressed = true;
+        }
+        for ordinal in &plan.delete_pods {
+            if let Some(pod) = observed.pods.get(ordinal) {
+                self.delete(client::POD, namespace, &pod.metadata).await?;
+                // Gracefully: what is seen next is its deletionTimestamp, in the watch's own time.
+            }
+        }
+        for ordinal in &plan.create_pods {
+            let pod = match self.children.pod(cluster, *ordinal) {
+                Ok(pod) => pod,
+                Err(invalid) => {
+                    done.problem = Some(invalid.to_string());
+                    return Ok(());
+                }
+            };
+            if let Some(problem) = self.children.apply(&pod).await? {
+                done.problem = Some(problem);
+                return Ok(());
+            }
+            self.stores.pods.caught_up(&ObjectKey::new(&pod.namespace, &pod.name)).await;
+            done.progressed = true;
+        }
+        Ok(())
+    }
+
+    /// Deletes that incarnation of an object; that it is gone already is as good.
+    async fn delete(
+        &self,
+        resource: client::Resource,
+        namespace: Option<&str>,
+        meta: &Meta,
+    ) -> Result<(), ReconcileError> {
+        let options = DeleteOptions {
+            uid: Some(meta.uid.clone()),
+            ..DeleteOptions::default()
+        };
+        match self.client.delete(resource, namespace, &meta.name, &options).await {
+            Err(error) if !error.is_not_found() && !error.is_conflict() => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    async fn command_all(
+        &self,
+        cluster: &Cluster,
+        commands: &[(u32, Command)],
+        term: u64,
+        done: &mut Done,
+    ) {
+        let meta = &cluster.metadata;
+        let given = commands.iter().map(|(ordinal, command)| async move {
+            let name = resources::instance_name(&meta.name, *ordinal);
+            let pod = ObjectKey::new(&meta.namespace, &name);
+            let outcome = self.instances.command(&pod, command, term).await;
+            (pod, command, outcome)
+        });
+        for (pod, command, outcome) in join_all(given).await {
+            match outcome {
+                Ok(()) => {
+                    tracing::debug!(%pod, ?command, "obeyed");
+                    done.progressed = true;
+                }
+                Err(CommandFailure::StaleTerm { term: theirs }) => {
+                    tracing::warn!(%pod, theirs, ours = term, "the instance obeyed a higher term");
+                    done.stale_term = done.stale_term.max(theirs);
+                }
+                Err(error) => tracing::info!(%pod, ?command, %error, "command not carried out"),
+            }
+        }
+    }
+
+    async fn label(
+        &self,
+        observed: &Observed,
+        ordinal: u32,
+        role: Option<&str>,
+    ) -> Result<bool, ReconcileError> {
+        let Some(pod) = observed.pods.get(&ordinal) else {
+            return Ok(false);
+        };
+        let meta = &pod.metadata;
+        // The UID makes sure that a successor of the same name is not meant.
+        let body = json!({"metadata": {"uid": meta.uid, "labels": {ROLE_LABEL: role}}});
+        let patched: Result<Patched, _> = self
+            .client
+            .patch(client::POD, Some(&meta.namespace), &meta.name, None, Patch::Merge(&body))
+            .await;
+        match patched {
+            Ok(patched) => {
+                let key = meta.key();
+                let now = &patched.metadata;
+                self.stores.pods.expect(&key, &now.uid, &now.resource_version);
+                self.stores.pods.caught_up(&key).await;
+                Ok(true)
+            }
+            Err(error) if error.is_not_found() || error.is_conflict() => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn clear_promote(&self, cluster: &Cluster) -> Result<(), ReconcileError> {
+        let meta = &cluster.metadata;
+        let body = json!({"metadata": {"annotations": {PROMOTE_ANNOTATION: null}}});
+        let patched: Patched = self
+            .client
+            .patch(MYSQL_CLUSTER, Some(&meta.namespace), &meta.name, None, Patch::Merge(&body))
+            .await?;
+        let now = &patched.metadata;
+        self.stores.clusters.expect(&meta.key(), &now.uid, &now.resource_version);
+        Ok(())
+    }
+}

@@ -1,0 +1,177 @@
+//! Brings the children that need no database to what the spec says, writing only what differs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+
+use super::kinds::{Cluster, Secret, Whole};
+use super::resources::{
+    self, Child, Context, InvalidSpec, TEMPLATE_HASH_ANNOTATION, plain_children,
+};
+use super::stores::Stores;
+use crate::client::{self, Client, Error, Patch};
+use crate::runtime::{Meta, NotSynced, ObjectKey, ReconcileError, Store};
+
+/// Secrets of a cluster, by the end of their names.
+const SECRETS: [&str; 5] = ["app", "root", "internal", "ca", "tls"];
+
+/// Writes children.
+pub struct Children {
+    client: Client,
+    stores: Stores,
+    operator_image: String,
+}
+
+/// What an apply answers, as far as it is read.
+#[derive(serde::Deserialize)]
+struct Applied {
+    metadata: Meta,
+}
+
+impl Children {
+    /// With the fenced client.
+    #[must_use]
+    pub fn new(client: Client, stores: Stores, operator_image: String) -> Self {
+        Self {
+            client,
+            stores,
+            operator_image,
+        }
+    }
+
+    fn context<'a>(&'a self, cluster: &'a Cluster) -> Context<'a> {
+        Context {
+            cluster,
+            operator_image: &self.operator_image,
+        }
+    }
+
+    /// Template hash of each wanted pod.
+    pub fn templates(&self, cluster: &Cluster) -> Result<BTreeMap<u32, String>, InvalidSpec> {
+        (0..cluster.spec.instances)
+            .map(|ordinal| {
+                let pod = resources::pod(&self.context(cluster), ordinal)?;
+                let hash = pod.body["metadata"]["annotations"][TEMPLATE_HASH_ANNOTATION]
+                    .as_str()
+                    .unwrap_or_default();
+                Ok((ordinal, hash.to_owned()))
+            })
+            .collect()
+    }
+
+    /// Secrets, Services, ConfigMap and PodDisruptionBudget are as they should be. The answer is
+    /// what a person must mend: an impossible spec, or the API server's refusal.
+    pub async fn ensure(&self, cluster: &Cluster) -> Result<Option<String>, ReconcileError> {
+        let existing = self.secrets(cluster).await?;
+        let now = Timestamp::now().as_second();
+        for secret in resources::secrets(&self.context(cluster), &existing, now) {
+            if let Some(problem) = self.apply(&secret).await? {
+                return Ok(Some(problem));
+            }
+        }
+        let children = match plain_children(&self.context(cluster)) {
+            Ok(children) => children,
+            Err(invalid) => return Ok(Some(invalid.to_string())),
+        };
+        for child in children {
+            if self.is_right(&child)? {
+                continue;
+            }
+            if let Some(problem) = self.apply(&child).await? {
+                return Ok(Some(problem));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The claim and the pod of an instance, as they are to be created.
+    pub(super) fn volume_claim(&self, cluster: &Cluster, ordinal: u32) -> Child {
+        resources::volume_claim(&self.context(cluster), ordinal)
+    }
+
+    pub(super) fn pod(&self, cluster: &Cluster, ordinal: u32) -> Result<Child, InvalidSpec> {
+        resources::pod(&self.context(cluster), ordinal)
+    }
+
+    /// Those that exist. One that the cache does not hold is asked for: a person may have made it
+    /// without our labels, and its content must not be overwritten.
+    async fn secrets(
+        &self,
+        cluster: &Cluster,
+    ) -> Result<BTreeMap<String, Arc<Secret>>, ReconcileError> {
+        let meta = &cluster.metadata;
+        let mut existing = BTreeMap::new();
+        for suffix in SECRETS {
+            let name = format!("{}-{suffix}", meta.name);
+            let cached = self.stores.secrets.get(&ObjectKey::new(&meta.namespace, &name))?;
+            let secret = match cached {
+                Some(secret) => Some(secret),
+                None => match self
+                    .client
+                    .get::<Secret>(client::SECRET, Some(&meta.namespace), &name)
+                    .await
+                {
+                    Ok(secret) => Some(Arc::new(secret)),
+                    Err(error) if error.is_not_found() => None,
+                    Err(error) => return Err(error.into()),
+                },
+            };
+            if let Some(secret) = secret {
+                existing.insert(name, secret);
+            }
+        }
+        Ok(existing)
+    }
+
+    fn is_right(&self, child: &Child) -> Result<bool, NotSynced> {
+        fn same<K: Whole>(store: &Store<K>, key: &ObjectKey, body: &Value) -> Result<bool, NotSynced> {
+            Ok(store
+                .get(key)?
+                .is_some_and(|live| !resources::differs(body, live.meta(), live.body())))
+        }
+        let key = ObjectKey::new(&child.namespace, &child.name);
+        match child.resource {
+            client::SERVICE => same(&self.stores.services, &key, &child.body),
+            client::CONFIG_MAP => same(&self.stores.config_maps, &key, &child.body),
+            client::POD_DISRUPTION_BUDGET => same(&self.stores.budgets, &key, &child.body),
+            _ => Ok(false),
+        }
+    }
+
+    /// Server-side apply. The inner answer is a refusal that a person must mend.
+    pub(super) async fn apply(&self, child: &Child) -> Result<Option<String>, ReconcileError> {
+        let patch = Patch::Apply {
+            body: &child.body,
+            force: true,
+        };
+        let applied: Applied = match self
+            .client
+            .patch(child.resource, Some(&child.namespace), &child.name, None, patch)
+            .await
+        {
+            Ok(applied) => applied,
+            Err(error @ (Error::Invalid { .. } | Error::Forbidden { .. })) => {
+                return Ok(Some(format!("{} {}: {error}", child.resource.kind, child.name)));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let key = ObjectKey::new(&child.namespace, &child.name);
+        let (uid, version) = (&applied.metadata.uid, &applied.metadata.resource_version);
+        match child.resource {
+            client::SERVICE => self.stores.services.expect(&key, uid, version),
+            client::CONFIG_MAP => self.stores.config_maps.expect(&key, uid, version),
+            client::POD_DISRUPTION_BUDGET => self.stores.budgets.expect(&key, uid, version),
+            client::SECRET => {
+                self.stores.secrets.expect(&key, uid, version);
+                self.stores.secrets.caught_up(&key).await;
+            }
+            client::PERSISTENT_VOLUME_CLAIM => self.stores.volumes.expect(&key, uid, version),
+            client::POD => self.stores.pods.expect(&key, uid, version),
+            _ => {}
+        }
+        tracing::debug!(kind = child.resource.kind, %key, "applied");
+        Ok(None)
+    }
+}

@@ -1,0 +1,280 @@
+//! What the instances say: a standing watch on each instance manager, and commands to it.
+//!
+//! For the operator this is to MySQL servers what a list-watch is to API objects: the last state of
+//! each, how fresh it is, and a wake-up when its shape changes or its voice is lost.
+
+mod transport;
+mod watch;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+pub use self::transport::{Access, Address, CommandFailure};
+use self::transport::Line;
+use super::observe::{Sight, Suspicion};
+use crate::client::Client;
+use crate::instance::{Command, InstanceStatus};
+use crate::mysql::GtidSet;
+use crate::runtime::ObjectKey;
+
+/// Standing watches on all instances of the clusters that this operator works on.
+pub struct Instances {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    client: Client,
+    access: Access,
+    /// Wakes the reconcile of a cluster.
+    wake: Box<dyn Fn(ObjectKey) + Send + Sync>,
+    /// By pod key. Held for map operations only.
+    entries: Mutex<HashMap<ObjectKey, Entry>>,
+}
+
+struct Entry {
+    cluster: ObjectKey,
+    line: Arc<Line>,
+    sight: Sight,
+    /// When `sight.status` was received.
+    read_at: Option<Instant>,
+    task: AbortHandle,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Instances {
+    /// No watches yet. `wake` is called with a cluster's key when an instance of it changed.
+    pub fn new(
+        client: Client,
+        access: Access,
+        wake: impl Fn(ObjectKey) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                client,
+                access,
+                wake: Box::new(wake),
+                entries: Mutex::new(HashMap::new()),
+            }),
+        }
+    }
+
+    /// Watch exactly these instances of `cluster`: new ones are begun, those whose pod, address or
+    /// credentials changed are begun anew, others ended.
+    pub fn track(&self, cluster: &ObjectKey, addresses: Vec<Address>) {
+        let mut entries = self.shared.lock();
+        let wanted: HashSet<ObjectKey> = addresses.iter().map(Address::key).collect();
+        entries.retain(|key, entry| entry.cluster != *cluster || wanted.contains(key));
+        for address in addresses {
+            let key = address.key();
+            if entries.get(&key).is_some_and(|entry| entry.line.address == address) {
+                continue;
+            }
+            let previous = entries.remove(&key);
+            let uid = address.pod_uid.clone();
+            let line = match Line::new(address, self.shared.access) {
+                Ok(line) => Arc::new(line),
+                Err(error) => {
+                    tracing::warn!(pod = %key, %error, "can't watch the instance");
+                    continue;
+                }
+            };
+            let mut sight = Sight {
+                pod_uid: uid.clone(),
+                status: None,
+                fresh: false,
+                since: Instant::now(),
+                error: "not heard of yet".into(),
+                told_to_follow: None,
+                suspicion: None,
+            };
+            let mut read_at = None;
+            // The same pod behind new credentials is not a stranger.
+            if let Some(previous) = previous.filter(|p| p.sight.pod_uid == uid) {
+                read_at = previous.read_at;
+                sight.status.clone_from(&previous.sight.status);
+            }
+            let task = tokio::spawn(watch::run(self.shared.clone(), key.clone(), line.clone()));
+            entries.insert(
+                key,
+                Entry {
+                    cluster: cluster.clone(),
+                    line,
+                    sight,
+                    read_at,
+                    task: task.abort_handle(),
+                },
+            );
+        }
+    }
+
+    /// End all watches of a cluster.
+    pub fn forget(&self, cluster: &ObjectKey) {
+        self.shared.lock().retain(|_, entry| entry.cluster != *cluster);
+    }
+
+    /// End all watches.
+    pub fn clear(&self) {
+        self.shared.lock().clear();
+    }
+
+    /// What is known of the instances of a cluster, by pod name. `primary` is the pod that the
+    /// others' transactions are compared with.
+    #[must_use]
+    pub fn sights(&self, cluster: &ObjectKey, primary: Option<&str>) -> BTreeMap<String, Sight> {
+        let now = Instant::now();
+        let mut entries = self.shared.lock();
+        if let Some(primary) = primary {
+            let key = ObjectKey::new(&cluster.namespace, primary);
+            suspect(&mut entries, cluster, &key, now);
+        }
+        entries
+            .iter()
+            .filter(|(_, entry)| entry.cluster == *cluster)
+            .map(|(key, entry)| (key.name.to_string(), entry.sight.clone()))
+            .collect()
+    }
+
+    /// Give a command under the leader's `term`; what the instance then is becomes what is known.
+    ///
+    /// # Errors
+    /// [`CommandFailure`]; the command may have been carried out all the same where it is
+    /// [`CommandFailure::Unreachable`].
+    pub async fn command(
+        &self,
+        pod: &ObjectKey,
+        command: &Command,
+        term: u64,
+    ) -> Result<(), CommandFailure> {
+        let line = {
+            let mut entries = self.shared.lock();
+            let entry = entries.get_mut(pod).ok_or_else(|| {
+                CommandFailure::Unreachable(format!("{pod} is not watched"))
+            })?;
+            if matches!(command, Command::Follow(_)) {
+                entry.sight.told_to_follow = Some(Instant::now());
+            }
+            entry.line.clone()
+        };
+        let status = line.command(&self.shared.client, command, term).await?;
+        self.shared.heard(pod, &line, status);
+        Ok(())
+    }
+}
+
+/// Looks for transactions that an instance has and the primary has not. Only readings of the
+/// primary that are newer than the instance's count, and the primary's own transactions never do:
+/// those are merely not read yet (moco#419).
+fn suspect(
+    entries: &mut HashMap<ObjectKey, Entry>,
+    cluster: &ObjectKey,
+    primary: &ObjectKey,
+    now: Instant,
+) {
+    let Some((read_at, executed, uuid)) = entries.get(primary).and_then(|entry| {
+        let server = entry.sight.status.as_ref()?.server.as_ref()?;
+        let executed: GtidSet = server.gtid_executed.parse().ok()?;
+        let fresh = entry.sight.fresh.then_some(())?;
+        let () = fresh;
+        Some((entry.read_at?, executed, server.server_uuid.clone()))
+    }) else {
+        return;
+    };
+    if let Some(entry) = entries.get_mut(primary) {
+        entry.sight.suspicion = None;
+    }
+    let others = entries
+        .iter_mut()
+        .filter(|(key, entry)| entry.cluster == *cluster && *key != primary);
+    for (_, entry) in others {
+        let Some(server) = entry.sight.status.as_ref().and_then(|s| s.server.as_ref()) else {
+            continue;
+        };
+        let Ok(theirs) = server.gtid_executed.parse::<GtidSet>() else {
+            continue;
+        };
+        if entry.read_at.is_none_or(|theirs| theirs > read_at) {
+            continue;
+        }
+        let surplus = theirs.subtract(&executed);
+        let surplus = surplus.subtract(&surplus.of(&uuid));
+        entry.sight.suspicion = Suspicion::next(entry.sight.suspicion.as_ref(), &surplus, now);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ObjectKey, Entry>> {
+        // The map is whole after each operation, whoever panicked.
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An instance spoke.
+    fn heard(&self, pod: &ObjectKey, line: &Arc<Line>, status: InstanceStatus) {
+        let now = Instant::now();
+        let cluster = {
+            let mut entries = self.lock();
+            let Some(entry) = entries.get_mut(pod).filter(|e| Arc::ptr_eq(&e.line, line)) else {
+                return;
+            };
+            if status.pod_uid != entry.sight.pod_uid {
+                return; // the address was passed on to another pod
+            }
+            let changed = !entry.sight.fresh
+                || entry.sight.status.as_ref().map(shape) != Some(shape(&status));
+            if !entry.sight.fresh {
+                entry.sight.fresh = true;
+                entry.sight.since = now;
+                entry.sight.error.clear();
+            }
+            entry.sight.status = Some(status);
+            entry.read_at = Some(now);
+            changed.then(|| entry.cluster.clone())
+        };
+        if let Some(cluster) = cluster {
+            (self.wake)(cluster);
+        }
+    }
+
+    /// An instance is not heard any more.
+    fn lost(&self, pod: &ObjectKey, line: &Arc<Line>, error: String) {
+        let cluster = {
+            let mut entries = self.lock();
+            let Some(entry) = entries.get_mut(pod).filter(|e| Arc::ptr_eq(&e.line, line)) else {
+                return;
+            };
+            entry.sight.error = error;
+            if !entry.sight.fresh {
+                return;
+            }
+            entry.sight.fresh = false;
+            entry.sight.since = Instant::now();
+            entry.cluster.clone()
+        };
+        (self.wake)(cluster);
+    }
+}
+
+/// A status without what changes all the time: positions, lag, silence while it is short.
+fn shape(status: &InstanceStatus) -> InstanceStatus {
+    let mut shape = status.clone();
+    if let Some(server) = &mut shape.server {
+        let empty = server.gtid_executed.is_empty();
+        server.gtid_executed = if empty { String::new() } else { "…".into() };
+        server.gtid_purged = String::new();
+        server.semi_sync_waiting = 0;
+        if let Some(replication) = &mut server.replication {
+            replication.received = String::new();
+            replication.source_silent_ms = 0;
+            // Whether it lags is of interest, not by how many milliseconds.
+            replication.lag_seconds = replication.lag_seconds.map(|lag| (lag / 30.0).floor());
+        }
+    }
+    shape
+}

@@ -1,0 +1,100 @@
+//! What is known of one cluster at one moment: plain values that a plan is made of.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::kinds::{Pod, VolumeClaim};
+use crate::instance::{AppAccount, InstanceStatus};
+use crate::mysql::GtidSet;
+
+/// Both clocks, read once a pass. Decisions use `instant`; `wall` is only ever written down.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// Monotonic.
+    pub instant: Instant,
+    /// For a person.
+    pub wall: Timestamp,
+}
+
+/// What is known of one cluster. Everything by ordinal.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// Pods, those that terminate included.
+    pub pods: BTreeMap<u32, Arc<Pod>>,
+    /// Volume claims.
+    pub volumes: BTreeMap<u32, Arc<VolumeClaim>>,
+    /// What the instances say of themselves.
+    pub sights: BTreeMap<u32, Sight>,
+    /// The application's account as its Secret has it.
+    pub app: Option<AppAccount>,
+    /// Template hash that each wanted pod should carry; empty while the spec is invalid.
+    pub templates: BTreeMap<u32, String>,
+}
+
+/// What is known of one instance, and since when.
+#[derive(Clone, Debug)]
+pub struct Sight {
+    /// UID of the pod that this is about.
+    pub pod_uid: String,
+    /// The last that was heard, however long ago; `None` if it never spoke.
+    pub status: Option<InstanceStatus>,
+    /// Whether the instance is being heard now. If not, what it does is *unknown*.
+    pub fresh: bool,
+    /// Since when `fresh` is what it is.
+    pub since: Instant,
+    /// Why it is not heard; empty while it is.
+    pub error: String,
+    /// When it was last told to follow.
+    pub told_to_follow: Option<Instant>,
+    /// Transactions that it seems to have of its own.
+    pub suspicion: Option<Suspicion>,
+}
+
+/// Transactions that an instance has and the primary had not when it was read *after* the instance.
+#[derive(Clone, Debug)]
+pub struct Suspicion {
+    /// The transactions, those that are still missing at each later reading.
+    pub transactions: GtidSet,
+    /// When they were first seen to be missing.
+    pub since: Instant,
+}
+
+/// How long a surplus must last, in readings of the primary that are newer than the replica's,
+/// before it is called errant (moco#419: one skewed reading is no verdict). Ten readings.
+pub const ERRANT_CONFIRMATION: Duration = Duration::from_millis(2500);
+
+impl Suspicion {
+    /// Whether the surplus lasted long enough to be a verdict.
+    #[must_use]
+    pub fn confirmed(&self, now: Instant) -> bool {
+        now.duration_since(self.since) >= ERRANT_CONFIRMATION
+    }
+
+    /// The suspicion after a new look: only what was missing all along counts, and a surplus that
+    /// vanished clears it.
+    #[must_use]
+    pub fn next(previous: Option<&Self>, surplus: &GtidSet, now: Instant) -> Option<Self> {
+        if surplus.is_empty() {
+            return None;
+        }
+        if let Some(previous) = previous {
+            // What is in both: previous − (previous − surplus).
+            let vanished = previous.transactions.subtract(surplus);
+            let lasting = previous.transactions.subtract(&vanished);
+            if !lasting.is_empty() {
+                return Some(Self {
+                    transactions: lasting,
+                    since: previous.since,
+                });
+            }
+        }
+        Some(Self {
+            transactions: surplus.clone(),
+            since: now,
+        })
+    }
+}

@@ -1,0 +1,71 @@
+//! The first primary of a cluster, new or adopted.
+
+use std::collections::BTreeSet;
+
+use super::super::Record;
+use super::super::quorum;
+use super::super::view::{Instance, Up, View};
+use super::Decision;
+use super::failover::{diverged, most_advanced};
+use crate::api::{Operation, OperationKind, Phase, QuorumRecord};
+use crate::operator::observe::Now;
+
+/// No primary was ever recorded: all volumes that existed before must be seen, then the one that
+/// holds everything is it; among empty ones the first.
+pub(super) fn bootstrap(
+    view: &View<'_>,
+    record: &Record,
+    adopted: &BTreeSet<u32>,
+    now: Now,
+) -> Decision {
+    let wanted = || view.instances.values().filter(|i| i.ordinal < view.wanted);
+    let absent: Vec<&str> = wanted()
+        .filter(|i| adopted.contains(&i.ordinal) && i.up.is_none())
+        .map(|i| i.name.as_str())
+        .collect();
+    if !absent.is_empty() {
+        let reason = format!(
+            "waiting for {}: their volumes existed before, and which of them holds the newest data is not known until all are seen",
+            absent.join(", ")
+        );
+        return Decision::wait(Phase::Bootstrapping, reason);
+    }
+    let up: Vec<(&Instance<'_>, &Up<'_>)> =
+        view.up().filter(|(i, _)| i.ordinal < view.wanted).collect();
+    let needed = 1 + quorum::acks_for(view.wanted.saturating_sub(1) as usize) as usize;
+    // The first instance is waited for while it is on its way: people expect it to be the primary.
+    let first_is_coming = view
+        .instances
+        .get(&0)
+        .is_some_and(|first| first.up.is_none() && first.phase().is_some());
+    if up.len() < needed || (adopted.is_empty() && first_is_coming) {
+        return Decision::wait(
+            Phase::Bootstrapping,
+            format!("{} of {needed} servers are up that a first primary needs", up.len()),
+        );
+    }
+    match most_advanced(&up) {
+        Ok(target) => {
+            let quorum = quorum::quorum_of(&target.name, up.iter().map(|(i, _)| i.name.clone()));
+            Decision {
+                record: Some(Record {
+                    current: None,
+                    target: Some(target.name.clone()),
+                    quorum: Some(QuorumRecord {
+                        current: quorum.clone(),
+                        next: Some(quorum),
+                    }),
+                    operation: Some(Operation {
+                        kind: OperationKind::Failover,
+                        step: format!("opening {} as the first primary", target.name),
+                        started_at: now.wall.to_string(),
+                        reason: "Bootstrap".into(),
+                    }),
+                    ..record.clone()
+                }),
+                ..Decision::default()
+            }
+        }
+        Err(difference) => diverged(Phase::Bootstrapping, &difference),
+    }
+}

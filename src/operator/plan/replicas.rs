@@ -1,0 +1,315 @@
+//! Keeps replicas replicating, members acknowledging, and labels true.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::quorum;
+use super::view::{Instance, Up, View};
+use super::{Note, Record};
+use crate::api::{Quorum, QuorumRecord};
+use crate::instance::{Command, Follow, InstancePhase};
+use crate::operator::observe::Now;
+
+/// A replica whose threads stop is told again to follow at most this often: what stopped them is
+/// seldom gone sooner.
+const FOLLOW_INTERVAL: Duration = Duration::from_secs(5);
+/// An empty replica that is more transactions behind than this is seeded by clone; up to it,
+/// replaying the source's binary logs is quicker than a clone's restart.
+const REPLAY_LIMIT: u64 = 1000;
+/// A replica further behind than this (seconds) is no use to readers, nor as a new member.
+const LAG_LIMIT: f64 = 60.0;
+
+/// What keeps replicas in order.
+#[derive(Debug, Default)]
+pub(super) struct Upkeep {
+    pub(super) record: Option<Record>,
+    pub(super) commands: Vec<(u32, Command)>,
+    pub(super) notes: Vec<Note>,
+}
+
+/// What one replica needs.
+enum Need {
+    Nothing,
+    Follow,
+    /// Its data can't be continued from: why.
+    Reseed(String),
+}
+
+pub(super) fn upkeep(view: &View<'_>, record: &Record, now: Now) -> Upkeep {
+    let mut upkeep = Upkeep::default();
+    // While the primary moves, replicas are the promotion's business.
+    let (None, Some(current), Some(quorum)) = (&record.target, &record.current, &record.quorum) else {
+        return upkeep;
+    };
+    let Some((primary, source)) = view.named(current).and_then(|i| Some((i, i.up.as_ref()?))) else {
+        return upkeep;
+    };
+    let members = &quorum.next.as_ref().unwrap_or(&quorum.current).members;
+    let host = view.host(current);
+    for (replica, up) in view.up().filter(|(i, _)| i.name != *current) {
+        if up.writable() {
+            continue; // told to stop first
+        }
+        let acknowledge = members.contains(&replica.name);
+        match need(replica, up, source, &host, acknowledge, now) {
+            Need::Nothing => {}
+            Need::Follow => {
+                let recently = replica
+                    .sight
+                    .and_then(|s| s.told_to_follow)
+                    .is_some_and(|told| now.instant.duration_since(told) < FOLLOW_INTERVAL);
+                let same = up.replication().is_some_and(|r| r.source_host == host);
+                if !(recently && same && up.server.semi_sync_replica == acknowledge) {
+                    upkeep.commands.push((replica.ordinal, follow(&host, acknowledge)));
+                }
+            }
+            // A member's data is proof of acknowledged writes: it leaves the quorum first.
+            Need::Reseed(_) if is_member(quorum, &replica.name) => {
+                if acknowledge || up.server.semi_sync_replica {
+                    upkeep.commands.push((replica.ordinal, follow(&host, false)));
+                }
+            }
+            Need::Reseed(why) if source.writable() && !replica.leaving() => {
+                let donor = donor(view, record, up, now).map_or(host.clone(), |d| view.host(&d.name));
+                upkeep.notes.push(Note::warning(
+                    "Reseeding",
+                    format!("{} is seeded anew by clone: {why}", replica.name),
+                ));
+                upkeep.commands.push((
+                    replica.ordinal,
+                    Command::Clone(Follow {
+                        source_host: donor,
+                        acknowledge: false,
+                    }),
+                ));
+            }
+            Need::Reseed(_) => {}
+        }
+    }
+    if source.writable() {
+        change_quorum(view, record, quorum, primary.ordinal, source, now, &mut upkeep);
+    }
+    upkeep
+}
+
+fn follow(host: &str, acknowledge: bool) -> Command {
+    Command::Follow(Follow {
+        source_host: host.to_owned(),
+        acknowledge,
+    })
+}
+
+fn is_member(quorum: &QuorumRecord, name: &str) -> bool {
+    quorum::holders(quorum).contains(name)
+}
+
+fn need(
+    replica: &Instance<'_>,
+    up: &Up<'_>,
+    source: &Up<'_>,
+    host: &str,
+    acknowledge: bool,
+    now: Now,
+) -> Need {
+    if replica.is_errant(now.instant) {
+        let own = replica.suspicion().map(|s| s.transactions.to_string()).unwrap_or_default();
+        return Need::Reseed(format!("it has transactions that no client was told of: {own}"));
+    }
+    if up.replicates_from(host) {
+        return if up.server.semi_sync_replica == acknowledge { Need::Nothing } else { Need::Follow };
+    }
+    if replica.suspicion().is_some() {
+        return Need::Nothing; // not before it is clear
+    }
+    // moco#731: the source no longer has what this replica would ask for.
+    let purged = source.purged.subtract(&up.held);
+    if !purged.is_empty() {
+        return Need::Reseed(format!("the binary logs it needs are purged: {purged}"));
+    }
+    if up.held.is_empty() && source.executed.count() > REPLAY_LIMIT {
+        return Need::Reseed("it is empty".into());
+    }
+    Need::Follow
+}
+
+/// A replica to clone from, to spare the primary; `None` for the primary. Never one that has less
+/// of the history than the instance that is seeded (mariadb#1108).
+fn donor<'v, 'a>(view: &'v View<'a>, record: &Record, seeded: &Up<'_>, now: Now) -> Option<&'v Instance<'a>> {
+    let host = view.host(record.current.as_deref()?);
+    view.up()
+        .filter(|(i, up)| {
+            up.replicates_from(&host)
+                && !i.leaving()
+                && !i.is_errant(now.instant)
+                && i.ordinal < view.wanted
+                && up.server.semi_sync_replica
+                && up.executed.count() >= seeded.executed.count()
+        })
+        .max_by_key(|(i, up)| (up.executed.count(), std::cmp::Reverse(i.ordinal)))
+        .map(|(i, _)| i)
+}
+
+/// Moves the quorum towards the replicas that do their part, one change at a time: on record
+/// first, then into effect, then confirmed.
+fn change_quorum(
+    view: &View<'_>,
+    record: &Record,
+    quorum: &QuorumRecord,
+    primary: u32,
+    source: &Up<'_>,
+    now: Now,
+    upkeep: &mut Upkeep,
+) {
+    let host = view.host(&quorum.current.primary);
+    let acknowledges = |name: &str| {
+        view.named(name).and_then(|i| i.up.as_ref()).is_some_and(|up| {
+            up.replicates_from(&host) && up.server.semi_sync_replica
+        })
+    };
+    let in_effect = if source.server.semi_sync_source { source.server.semi_sync_wait_for } else { 0 };
+    let Some(next) = &quorum.next else {
+        if in_effect != quorum.current.acks {
+            upkeep.commands.push((primary, Command::SetAcks { acks: quorum.current.acks }));
+        }
+        let wanted = wanted_members(view, quorum, &host, now);
+        if let Some(step) = quorum::step(&quorum.current, &wanted) {
+            upkeep.record = Some(with_quorum(record, quorum.current.clone(), Some(step)));
+        }
+        return;
+    };
+    if in_effect > next.acks {
+        upkeep.commands.push((primary, Command::SetAcks { acks: next.acks }));
+        return;
+    }
+    let joined = next
+        .members
+        .iter()
+        .filter(|m| !quorum.current.members.contains(m))
+        .all(|m| acknowledges(m));
+    let left = quorum
+        .current
+        .members
+        .iter()
+        .filter(|m| !next.members.contains(m))
+        .all(|m| certainly_silent(view, m));
+    if !joined || !left {
+        // A joiner that vanished again must not keep the change, and so failover, waiting.
+        let hopeless = next.members.iter().any(|m| {
+            !quorum.current.members.contains(m)
+                && view.named(m).is_none_or(|i| i.up.is_none() && certainly_silent(view, m))
+        });
+        if hopeless {
+            upkeep.record = Some(with_quorum(record, quorum.current.clone(), None));
+        }
+        return;
+    }
+    if in_effect < next.acks {
+        upkeep.commands.push((primary, Command::SetAcks { acks: next.acks }));
+        return;
+    }
+    upkeep.record = Some(with_quorum(record, next.clone(), None));
+}
+
+fn with_quorum(record: &Record, current: Quorum, next: Option<Quorum>) -> Record {
+    Record {
+        quorum: Some(QuorumRecord { current, next }),
+        ..record.clone()
+    }
+}
+
+/// Whether an instance acknowledges nothing, and will not before it is told to: mysqld starts
+/// without replicating, so one that does not run is silent; one that is merely not heard is not.
+fn certainly_silent(view: &View<'_>, name: &str) -> bool {
+    let Some(instance) = view.named(name) else {
+        return true; // beyond the wanted count and its pod is gone
+    };
+    match (&instance.up, instance.phase()) {
+        (Some(up), _) => !up.server.semi_sync_replica,
+        (None, Some(phase)) => phase != InstancePhase::Running,
+        (None, None) => instance.pod.is_none() && instance.ordinal >= view.wanted,
+    }
+}
+
+/// Replicas that should acknowledge: those that do their part, and members that are away for now.
+fn wanted_members(view: &View<'_>, quorum: &QuorumRecord, host: &str, now: Now) -> BTreeSet<String> {
+    view.instances
+        .values()
+        .filter(|i| i.ordinal < view.wanted && i.name != quorum.current.primary)
+        .filter(|i| !i.is_errant(now.instant) && i.phase() != Some(InstancePhase::Cloning))
+        .filter(|i| {
+            let member = quorum.current.members.contains(&i.name);
+            match &i.up {
+                Some(up) if up.replicates_from(host) => member || (keeps_up(up) && i.suspicion().is_none()),
+                // Up, told not to acknowledge and not replicating: it needs seeding.
+                Some(up) => member && (up.server.semi_sync_replica || up.replication().is_some()),
+                None => member,
+            }
+        })
+        .map(|i| i.name.clone())
+        .collect()
+}
+
+fn keeps_up(up: &Up<'_>) -> bool {
+    up.replication().and_then(|r| r.lag_seconds).is_none_or(|lag| lag < LAG_LIMIT)
+}
+
+/// Whether an instance does its part: the primary accepts writes, a replica replicates from it.
+pub(super) fn is_ready(view: &View<'_>, record: &Record, instance: &Instance<'_>) -> bool {
+    let (Some(up), Some(current)) = (&instance.up, &record.current) else {
+        return false;
+    };
+    if instance.leaving() {
+        false
+    } else if instance.name == *current {
+        up.writable() && record.target.is_none()
+    } else {
+        !up.writable()
+            && up.replicates_from(&view.host(current))
+            && keeps_up(up)
+            && instance.suspicion().is_none()
+    }
+}
+
+/// Whether every wanted instance is ready and nothing is under way.
+pub(super) fn all_ready(view: &View<'_>, record: &Record) -> bool {
+    let settled = record.quorum.as_ref().is_some_and(|q| q.next.is_none());
+    settled
+        && (0..view.wanted).all(|o| view.instances.get(&o).is_some_and(|i| is_ready(view, record, i)))
+}
+
+/// Role labels that are wrong. Services select by them, so: the old role goes before the new one
+/// comes, and an instance with transactions of its own is in no service (moco#801).
+pub(super) fn labels(view: &View<'_>, record: &Record, now: Now) -> BTreeMap<u32, Option<&'static str>> {
+    let serving = record.target.is_none()
+        && record
+            .current
+            .as_deref()
+            .and_then(|c| view.named(c)?.up.as_ref())
+            .is_some_and(Up::writable);
+    view.instances
+        .values()
+        .filter_map(|instance| {
+            let pod = instance.pod?;
+            let is = pod.metadata.labels.get(crate::operator::resources::ROLE_LABEL).map(String::as_str);
+            let current = record.current.as_deref() == Some(&instance.name);
+            let should = match (current, &instance.up) {
+                (true, Some(up)) => {
+                    let opening = record.target.is_none() && up.replication().is_none();
+                    opening.then_some("primary")
+                }
+                // It may be back in a moment, and nobody else has the role.
+                (true, None) => is.filter(|role| *role == "primary" && record.target.is_none()).map(|_| "primary"),
+                (false, _) if instance.is_errant(now.instant) => None,
+                (false, Some(_)) if is_ready(view, record, instance) => Some("replica"),
+                // Without a primary nothing replicates; what readers see is as good as before.
+                (false, Some(up)) => {
+                    let keep = is == Some("replica") && !up.writable() && instance.suspicion().is_none();
+                    let elsewhere = up.replication().is_none_or(|r| r.source_host != view.host(record.current.as_deref().unwrap_or_default()));
+                    (keep && (!serving || elsewhere)).then_some("replica")
+                }
+                (false, None) => is.filter(|role| *role == "replica" && instance.phase().is_none()).map(|_| "replica"),
+            };
+            (is != should).then_some((instance.ordinal, should))
+        })
+        .collect()
+}

@@ -1,0 +1,316 @@
+//! The imperative shell: reads what is known, asks for a plan, carries it out, looks again.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::act::Actor;
+use super::children::Children;
+use super::instances::{Address, Instances};
+use super::kinds::{Cluster, Pod, Secret, VolumeClaim};
+use super::observe::{Now, Observed};
+use super::plan::{Note, Plan, plan};
+use super::resources::{self, CLUSTER_LABEL};
+use super::stores::Stores;
+use crate::api::{MYSQL_CLUSTER, Phase};
+use crate::instance::AppAccount;
+use crate::runtime::{
+    EventRecorder, EventType, Leadership, LeadershipWatch, NotSynced, ObjectKey, ObjectRef,
+    Outcome, ReconcileError, Reconciler,
+};
+
+/// Steps of one reconcile before it yields its worker: a failover takes about six.
+const MAX_STEPS: usize = 20;
+/// A child that the API server refuses is tried again after this, unless something changes before.
+const PROBLEM_RETRY: Duration = Duration::from_secs(30);
+/// The same note about a cluster is not repeated within this.
+const NOTE_INTERVAL: Duration = Duration::from_secs(600);
+
+/// Keeps MySQLClusters as their specs say.
+pub struct ClusterReconciler {
+    stores: Stores,
+    instances: Arc<Instances>,
+    children: Children,
+    actor: Actor,
+    events: EventRecorder,
+    leadership: LeadershipWatch,
+    /// Notes published lately, to say each thing once. Bounded by `NOTE_INTERVAL`.
+    noted: Mutex<HashMap<(ObjectKey, String), Instant>>,
+}
+
+impl ClusterReconciler {
+    /// Of its parts.
+    #[must_use]
+    pub fn new(
+        stores: Stores,
+        instances: Arc<Instances>,
+        children: Children,
+        actor: Actor,
+        events: EventRecorder,
+        leadership: LeadershipWatch,
+    ) -> Self {
+        Self {
+            stores,
+            instances,
+            children,
+            actor,
+            events,
+            leadership,
+            noted: Mutex::default(),
+        }
+    }
+
+    /// What is known of `cluster` at this moment.
+    fn observe(&self, cluster: &Cluster) -> Result<Observed, NotSynced> {
+        let meta = &cluster.metadata;
+        let key = meta.key();
+        let ours = |labels: &BTreeMap<String, String>| labels.get(CLUSTER_LABEL) == Some(&meta.name);
+        let pods: BTreeMap<u32, Arc<Pod>> = self
+            .stores
+            .pods
+            .in_namespace(&meta.namespace)?
+            .into_iter()
+            .filter(|pod| ours(&pod.metadata.labels))
+            .filter_map(|pod| Some((resources::ordinal(&meta.name, &pod.metadata.name)?, pod)))
+            .collect();
+        let volumes: BTreeMap<u32, Arc<VolumeClaim>> = self
+            .stores
+            .volumes
+            .in_namespace(&meta.namespace)?
+            .into_iter()
+            .filter(|volume| ours(&volume.metadata.labels))
+            .filter_map(|volume| {
+                let instance = volume.metadata.labels.get(resources::INSTANCE_LABEL)?;
+                Some((resources::ordinal(&meta.name, instance)?, volume))
+            })
+            .collect();
+        let secret = |suffix: &str| {
+            let name = format!("{}-{suffix}", meta.name);
+            self.stores.secrets.get(&ObjectKey::new(&meta.namespace, &name))
+        };
+        let (internal, tls) = (secret("internal")?, secret("tls")?);
+        if let (Some(internal), Some(tls)) = (&internal, &tls) {
+            self.instances.track(&key, addresses(cluster, &pods, internal, tls));
+        }
+        let app = secret("app")?.and_then(|secret| app_account(&secret));
+        let by_name = self.instances.sights(&key, cluster.status.current_primary.as_deref());
+        let sights = by_name
+            .into_iter()
+            .filter_map(|(name, sight)| Some((resources::ordinal(&meta.name, &name)?, sight)))
+            .collect();
+        Ok(Observed {
+            pods,
+            volumes,
+            sights,
+            app,
+            templates: BTreeMap::new(),
+        })
+    }
+
+    async fn run(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
+        self.stores.clusters.caught_up(key).await;
+        let Some(cluster) = self.stores.clusters.get(key)? else {
+            // Its children have it as owner: the API server's garbage collector removes them. What
+            // must outlive it (volumes, accounts) has no owner.
+            self.instances.forget(key);
+            return Ok(Outcome::Done);
+        };
+        if cluster.metadata.is_terminating() {
+            return Ok(Outcome::Done);
+        }
+        let Leadership::Leader { term } = self.leadership.current() else {
+            return Ok(Outcome::Done); // every key is queued again on taking the lead
+        };
+        let mut cluster = Cluster::clone(&cluster);
+        if cluster.status.term > term {
+            self.leadership.raise_term(cluster.status.term + 1);
+            return Err(ReconcileError::Conflict(format!(
+                "the status was written under term {}, ours is {term}",
+                cluster.status.term
+            )));
+        }
+        let mut problem = None;
+        let mut templates = BTreeMap::new();
+        if !cluster.spec.paused {
+            problem = self.children.ensure(&cluster).await?;
+            if problem.is_none() {
+                match self.children.templates(&cluster) {
+                    Ok(hashes) => templates = hashes,
+                    Err(error) => problem = Some(error.to_string()),
+                }
+            }
+        }
+        let mut outcome = Outcome::Done;
+        for _ in 0..MAX_STEPS {
+            let now = Now {
+                instant: Instant::now(),
+                wall: Timestamp::now(),
+            };
+            let mut observed = self.observe(&cluster)?;
+            observed.templates.clone_from(&templates);
+            let step = plan(&cluster, &observed, problem.as_deref(), term, now);
+            outcome = step.look_again.map_or(Outcome::Done, Outcome::RequeueAfter);
+            let before = cluster.status.clone();
+            if step.record_changed {
+                // On record before anything is done.
+                cluster = self.actor.write_status(&cluster, &step).await?;
+                self.publish(&cluster, &before.phase, &step);
+                continue;
+            }
+            let done = self.actor.carry_out(&cluster, &observed, &step, term).await?;
+            self.publish(&cluster, &before.phase, &step);
+            if let Some(refused) = done.problem {
+                problem = Some(refused);
+                outcome = Outcome::RequeueAfter(PROBLEM_RETRY);
+                continue;
+            }
+            if let Some(hash) = done.app_account {
+                cluster.status.app_account_hash = Some(hash);
+            }
+            if done.stale_term > term {
+                self.leadership.raise_term(done.stale_term + 1);
+            }
+            let mut status = step.status.clone();
+            status.app_account_hash.clone_from(&cluster.status.app_account_hash);
+            if status != before {
+                let step = Plan {
+                    status,
+                    ..Plan::default()
+                };
+                cluster = self.actor.write_status(&cluster, &step).await?;
+            }
+            // A command that changed something is followed by another look at once; one that
+            // could not be carried out waits for the instance to speak, or a second.
+            if !done.progressed {
+                break;
+            }
+        }
+        if problem.is_some() {
+            outcome = Outcome::RequeueAfter(PROBLEM_RETRY);
+        }
+        Ok(outcome)
+    }
+
+    fn publish(&self, cluster: &Cluster, before: &Phase, step: &Plan) {
+        let meta = &cluster.metadata;
+        let about = ObjectRef {
+            resource: MYSQL_CLUSTER,
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+            uid: meta.uid.clone(),
+        };
+        let phase = phase_note(*before, step);
+        for note in step.notes.iter().chain(&phase) {
+            if self.is_news(&meta.key(), note) {
+                tracing::info!(cluster = %meta.key(), reason = note.reason, "{}", note.text);
+                self.events.publish(&about, note.kind, note.reason, "Reconcile", note.text.clone());
+            }
+        }
+    }
+
+    fn is_news(&self, key: &ObjectKey, note: &Note) -> bool {
+        let now = Instant::now();
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.retain(|_, at| now.duration_since(*at) < NOTE_INTERVAL);
+        let id = (key.clone(), format!("{} {}", note.reason, note.text));
+        match note.reason {
+            // These happen anew each time, in the same words.
+            "Running" | "FailoverCompleted" | "SwitchoverCompleted" | "FailoverStarted" | "SwitchoverStarted" => true,
+            _ => noted.insert(id, now).is_none(),
+        }
+    }
+}
+
+/// What a change of phase is worth telling.
+fn phase_note(before: Phase, step: &Plan) -> Option<Note> {
+    let after = step.status.phase;
+    if before == after {
+        return None;
+    }
+    let (kind, reason) = match after {
+        Phase::Running => (EventType::Normal, "Running"),
+        Phase::Degraded => (EventType::Warning, "Degraded"),
+        Phase::Unavailable => (EventType::Warning, "Unavailable"),
+        Phase::Offline => (EventType::Normal, "Offline"),
+        Phase::Paused => (EventType::Normal, "Paused"),
+        Phase::Pending | Phase::Bootstrapping | Phase::FailingOver | Phase::SwitchingOver => return None,
+    };
+    Some(Note {
+        kind,
+        reason,
+        text: step.status.reason.clone(),
+    })
+}
+
+impl Reconciler for ClusterReconciler {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
+        self.run(key).await
+    }
+}
+
+impl From<NotSynced> for ReconcileError {
+    fn from(error: NotSynced) -> Self {
+        Self::Transient(error.to_string())
+    }
+}
+
+impl From<crate::client::Error> for ReconcileError {
+    fn from(error: crate::client::Error) -> Self {
+        if error.is_conflict() || error.is_not_found() {
+            Self::Conflict(error.to_string())
+        } else {
+            Self::Transient(error.to_string())
+        }
+    }
+}
+
+/// Where each pod with an address is to be reached.
+fn addresses(
+    cluster: &Cluster,
+    pods: &BTreeMap<u32, Arc<Pod>>,
+    internal: &Secret,
+    tls: &Secret,
+) -> Vec<Address> {
+    let (Some(token), Some(ca)) = (internal.text("token"), tls.data.get("ca.crt")) else {
+        return Vec::new();
+    };
+    let meta = &cluster.metadata;
+    pods.values()
+        .filter(|pod| !pod.status.pod_ip.is_empty())
+        .map(|pod| Address {
+            namespace: meta.namespace.clone(),
+            pod: pod.metadata.name.clone(),
+            pod_uid: pod.metadata.uid.clone(),
+            ip: pod.status.pod_ip.clone(),
+            host: resources::host(&meta.name, &meta.namespace, &pod.metadata.name),
+            ca: ca.clone(),
+            token: token.trim().to_owned(),
+        })
+        .collect()
+}
+
+fn app_account(secret: &Secret) -> Option<AppAccount> {
+    use sha2::{Digest as _, Sha256};
+    let username = secret.text("username")?.to_owned();
+    let password = secret.text("password")?.to_owned();
+    let database = secret.text("database")?.to_owned();
+    let mut hash = Sha256::new();
+    for part in [&username, &password, &database] {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    let hash = hash.finalize().iter().take(8).fold(String::new(), |mut text, byte| {
+        use std::fmt::Write as _;
+        let _ = write!(text, "{byte:02x}");
+        text
+    });
+    Some(AppAccount {
+        username,
+        password,
+        database,
+        hash,
+    })
+}

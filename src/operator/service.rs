@@ -1,0 +1,338 @@
+//! The operator as a process: what is started in which order, and stopped in the reverse.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use super::act::Actor;
+use super::children::Children;
+use super::instances::{Access, Instances};
+use super::kinds::{
+    Cluster, ConfigMap, Pod, PodDisruptionBudget, Secret, Service, VolumeClaim,
+};
+use super::reconcile::ClusterReconciler;
+use super::resources::{CLUSTER_LABEL, MANAGED_SELECTOR};
+use super::stores::Stores;
+use crate::client::{Client, ClientOptions, Config, ConfigError, ConfigSource, Error};
+use crate::runtime::{
+    Change, Controller, ControllerOptions, ElectionOptions, Elector, EventRecorder, Health, Kind,
+    Leadership, LeadershipWatch, ListWatch, Meta, ObjectKey, Priority, Queue, Scope, Shutdown,
+    Store, Telemetry,
+};
+
+/// How the operator is to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where the API server is found.
+    pub source: ConfigSource,
+    /// Namespace to work in; `None` for all.
+    pub namespace: Option<String>,
+    /// Address of probes and metrics.
+    pub listen: SocketAddr,
+    /// Reconciles at a time.
+    pub workers: usize,
+    /// Client limits.
+    pub client: ClientOptions,
+    /// The Lease.
+    pub election: ElectionOptions,
+    /// How long running reconciles may take to finish after SIGTERM.
+    pub shutdown_grace: Duration,
+    /// How instances are reached.
+    pub instance_access: Access,
+    /// Image that brings the instance manager into MySQL pods.
+    pub operator_image: String,
+}
+
+/// Why the operator did not start, or ended other than on request.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// No usable API server configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The API server does not let us in, or (outside a cluster) does not answer.
+    #[error("API server {server} (context from {origin}): {error}")]
+    ApiServer {
+        /// Its URL.
+        server: String,
+        /// Where its address came from.
+        origin: String,
+        /// What it said.
+        error: Error,
+    },
+    /// The probe and metrics address is not to be had.
+    #[error("can't listen on {address} (--listen): {error}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's words.
+        error: std::io::Error,
+    },
+    /// Election options that contradict each other.
+    #[error("leader election: {0}")]
+    Election(String),
+    /// Metrics or signals can't be set up.
+    #[error("{0}")]
+    Setup(String),
+    /// A task that must live as long as the process ended.
+    #[error("{0} ended unexpectedly")]
+    TaskEnded(&'static str),
+}
+
+/// A reconcile's deadline: a promotion's commands and an API server at its slowest fit in.
+const RECONCILE_DEADLINE: Duration = Duration::from_secs(120);
+
+/// Runs until SIGTERM or SIGINT.
+pub async fn run(options: Options) -> Result<(), RunError> {
+    let stop = Shutdown::on_signals().map_err(|e| RunError::Setup(format!("signals: {e}")))?;
+    let telemetry = Telemetry::install().map_err(RunError::Setup)?;
+    let health = Health::new();
+    let listener = TcpListener::bind(options.listen)
+        .await
+        .map_err(|error| RunError::Listen {
+            address: options.listen,
+            error,
+        })?;
+    let config = Config::load(&options.source).await?;
+    let (server, in_cluster) = (config.server.clone(), std::env::var_os("POD_NAME").is_some());
+    let client = Client::new(config, options.client.clone())?;
+    let (elector, leadership, fence) =
+        Elector::new(client.election_lane(), options.election.clone()).map_err(RunError::Election)?;
+    let elector = elector.with_health(&health);
+
+    // Probes answer before anything else is up.
+    let last = Shutdown::new();
+    let server_task = tokio::spawn(health.clone().serve(
+        listener,
+        telemetry,
+        Some(leadership.clone()),
+        last.clone(),
+    ));
+    check_access(&client, &server, &options.source, in_cluster).await?;
+
+    let stores = Stores::new();
+    let queue = Queue::new("mysqlcluster");
+    queue.pause();
+    let watches_stop = Shutdown::new();
+    let watches = start_watches(&client, &options, &stores, &queue, &health, &watches_stop);
+
+    let fenced = client.with_fence(fence);
+    let (events, writer) = EventRecorder::new(fenced.clone(), "mainstay", &options.election.identity);
+    let events_stop = Shutdown::new();
+    let events_task = tokio::spawn(writer.run(events_stop.clone()));
+
+    let wake = queue.clone();
+    let instances = Arc::new(Instances::new(fenced.clone(), options.instance_access, move |key| {
+        wake.add(key, Priority::High);
+    }));
+    let image = &options.operator_image;
+    let children = || Children::new(fenced.clone(), stores.clone(), image.clone());
+    let reconciler = ClusterReconciler::new(
+        stores.clone(),
+        instances.clone(),
+        children(),
+        Actor::new(fenced.clone(), stores.clone(), instances.clone(), Arc::new(children())),
+        events,
+        leadership.clone(),
+    );
+    let controller = Controller::new(
+        "mysqlcluster",
+        queue.clone(),
+        Arc::new(reconciler),
+        ControllerOptions {
+            workers: options.workers,
+            deadline: RECONCILE_DEADLINE,
+        },
+    )
+    .with_health(&health);
+    let mut controller = tokio::spawn(controller.run(stop.clone(), options.shutdown_grace));
+    let elector_stop = Shutdown::new();
+    let mut elector = tokio::spawn(elector.run(elector_stop.clone()));
+    let mut leading = tokio::spawn(lead(leadership, stores, queue, instances));
+    tracing::info!(server, identity = options.election.identity, "started");
+
+    // A task that dies ends the process with its name; it would be a process that looks alive.
+    let left = tokio::select! {
+        left = &mut controller => left.map_err(|_| RunError::TaskEnded("controller"))?,
+        _ = &mut elector => return Err(RunError::TaskEnded("elector")),
+        _ = &mut leading => return Err(RunError::TaskEnded("leadership task")),
+    };
+    // The controller ends only on the stop signal, drained. Then Events, lease, watches, probes.
+    leading.abort();
+    finish(&events_stop, events_task).await;
+    finish(&elector_stop, elector).await;
+    watches_stop.trigger();
+    for watch in watches {
+        let _ = watch.await;
+    }
+    finish(&last, server_task).await;
+    tracing::info!(left, "stopped");
+    Ok(())
+}
+
+async fn finish(stop: &Shutdown, task: JoinHandle<()>) {
+    stop.trigger();
+    let _ = task.await;
+}
+
+/// Whether we are let in. Outside a cluster a person waits for the answer; inside, an API server
+/// that is down for now is waited for.
+async fn check_access(
+    client: &Client,
+    server: &str,
+    source: &ConfigSource,
+    in_cluster: bool,
+) -> Result<(), RunError> {
+    match client.server_version().await {
+        Ok(version) => {
+            tracing::info!(server, version, "connected");
+            Ok(())
+        }
+        Err(error) if in_cluster && error.is_transient() => {
+            tracing::warn!(server, %error, "the API server does not answer yet");
+            Ok(())
+        }
+        Err(error) => {
+            let origin = match (&source.kubeconfig, &source.context) {
+                (Some(file), Some(context)) => format!("{}, {context}", file.display()),
+                (Some(file), None) => file.display().to_string(),
+                (None, Some(context)) => format!("KUBECONFIG or the default file, {context}"),
+                (None, None) => "KUBECONFIG, the pod's service account or the default file".into(),
+            };
+            Err(RunError::ApiServer {
+                server: server.to_owned(),
+                origin,
+                error,
+            })
+        }
+    }
+}
+
+/// Works only while leading: the queue hands out keys once the caches hold their first lists.
+async fn lead(
+    mut leadership: LeadershipWatch,
+    stores: Stores,
+    queue: Queue,
+    instances: Arc<Instances>,
+) {
+    let mut state = leadership.current();
+    loop {
+        match &state {
+            Leadership::Leader { term } => {
+                tracing::info!(term, "leading");
+                tokio::select! {
+                    () = stores.synced() => {
+                        for cluster in stores.clusters.list().unwrap_or_default() {
+                            queue.add(cluster.metadata.key(), Priority::Low);
+                        }
+                        queue.resume();
+                    }
+                    changed = leadership.changed() => {
+                        state = changed;
+                        continue;
+                    }
+                }
+            }
+            Leadership::Standby { .. } | Leadership::Unknown => {
+                queue.pause();
+                instances.clear();
+            }
+        }
+        state = leadership.changed().await;
+    }
+}
+
+fn start_watches(
+    client: &Client,
+    options: &Options,
+    stores: &Stores,
+    queue: &Queue,
+    health: &Health,
+    stop: &Shutdown,
+) -> Vec<JoinHandle<()>> {
+    let all = Scope {
+        namespace: options.namespace.clone(),
+        ..Scope::default()
+    };
+    let ours = Scope {
+        label_selector: Some(MANAGED_SELECTOR.to_owned()),
+        ..all.clone()
+    };
+    let clusters = queue.clone();
+    let on_cluster = move |change: Change<Cluster>| {
+        if let Some((key, priority)) = cluster_change(&change) {
+            clusters.add(key, priority);
+        }
+    };
+    let watch = Watches {
+        client,
+        scope: &ours,
+        queue,
+        health,
+        stop,
+    };
+    vec![
+        tokio::spawn(
+            ListWatch::new(client.clone(), all, stores.clusters.clone(), on_cluster)
+                .with_health(health)
+                .run(stop.clone()),
+        ),
+        tokio::spawn(watch.children::<Pod>(&stores.pods)),
+        tokio::spawn(watch.children::<Secret>(&stores.secrets)),
+        tokio::spawn(watch.children::<Service>(&stores.services)),
+        tokio::spawn(watch.children::<ConfigMap>(&stores.config_maps)),
+        tokio::spawn(watch.children::<PodDisruptionBudget>(&stores.budgets)),
+        tokio::spawn(watch.children::<VolumeClaim>(&stores.volumes)),
+    ]
+}
+
+struct Watches<'a> {
+    client: &'a Client,
+    scope: &'a Scope,
+    queue: &'a Queue,
+    health: &'a Health,
+    stop: &'a Shutdown,
+}
+
+impl Watches<'_> {
+    fn children<K: Kind>(&self, store: &Store<K>) -> impl Future<Output = ()> + Send + use<K> {
+        let queue = self.queue.clone();
+        let handler = move |change: Change<K>| {
+            let object = match &change {
+                Change::Applied { new, .. } => new,
+                Change::Deleted { last } => last,
+            };
+            if let Some(key) = cluster_of(object.meta()) {
+                queue.add(key, Priority::Normal);
+            }
+        };
+        ListWatch::new(self.client.clone(), self.scope.clone(), store.clone(), handler)
+            .with_health(self.health)
+            .run(self.stop.clone())
+    }
+}
+
+/// The cluster that a child belongs to.
+fn cluster_of(meta: &Meta) -> Option<ObjectKey> {
+    let name = meta.labels.get(CLUSTER_LABEL)?;
+    Some(ObjectKey::new(&meta.namespace, name))
+}
+
+/// Our own writes of the status are no reason to look again.
+fn cluster_change(change: &Change<Cluster>) -> Option<(ObjectKey, Priority)> {
+    match change {
+        Change::Deleted { last } => Some((last.metadata.key(), Priority::High)),
+        Change::Applied { old: None, new } => Some((new.metadata.key(), Priority::Low)),
+        Change::Applied { old: Some(old), new } => {
+            let (before, after) = (&old.metadata, &new.metadata);
+            let same = before.uid == after.uid
+                && before.generation == after.generation
+                && before.annotations == after.annotations
+                && before.deletion_timestamp == after.deletion_timestamp;
+            (!same).then(|| (after.key(), Priority::High))
+        }
+    }
+}
