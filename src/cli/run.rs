@@ -39,7 +39,11 @@ pub(super) struct RunArgs {
     #[arg(long, env = "MAINSTAY_MAX_IN_FLIGHT", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
     max_in_flight: u16,
     /// Namespace of the Lease that elects the leader
-    #[arg(long, env = "MAINSTAY_LEASE_NAMESPACE", default_value = "mainstay-system")]
+    #[arg(
+        long,
+        env = "MAINSTAY_LEASE_NAMESPACE",
+        default_value = "mainstay-system"
+    )]
     lease_namespace: String,
     /// Name of the Lease
     #[arg(long, env = "MAINSTAY_LEASE_NAME", default_value = "mainstay")]
@@ -60,7 +64,11 @@ pub(super) struct RunArgs {
     #[arg(long, env = "MAINSTAY_INSTANCE_ACCESS", value_enum, default_value_t)]
     instance_access: Access,
     /// Image that brings this binary into MySQL pods
-    #[arg(long, env = "MAINSTAY_OPERATOR_IMAGE", default_value = "docker.io/library/mainstay:dev")]
+    #[arg(
+        long,
+        env = "MAINSTAY_OPERATOR_IMAGE",
+        default_value = "docker.io/library/mainstay:dev"
+    )]
     operator_image: String,
     /// Log lines for people or for machines
     #[arg(long, env = "MAINSTAY_LOG_FORMAT", value_enum, default_value_t = Format::Text)]
@@ -123,7 +131,11 @@ pub(super) async fn run(args: RunArgs) -> Result<(), RunError> {
 
 /// Names this process in the Lease: the pod and its UID, or host and process.
 fn identity() -> String {
-    let var = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+    let var = |name| {
+        std::env::var(name)
+            .ok()
+            .filter(|value: &String| !value.is_empty())
+    };
     if let (Some(pod), Some(uid)) = (var("POD_NAME"), var("POD_UID")) {
         return format!("{pod}_{uid}");
     }

@@ -31,7 +31,7 @@ impl Config {
         todo!()
     }
 }
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ClientOptions {
     pub qps: f64,
     pub burst: u32,

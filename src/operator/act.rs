@@ -18,7 +18,7 @@ use crate::instance::Command;
 use crate::runtime::{Kind as _, Meta, ObjectKey, ReconcileError};
 
 /// Writes to the API server and commands instances.
-pub struct Actor {
+pub(super) struct Actor {
     client: Client,
     stores: Stores,
     instances: Arc<Instances>,
@@ -27,15 +27,15 @@ pub struct Actor {
 
 /// What came of a plan.
 #[derive(Debug, Default)]
-pub struct Done {
+pub(super) struct Done {
     /// Something changed, so another look is due at once.
-    pub progressed: bool,
+    pub(super) progressed: bool,
     /// The API server refused a child: a person must mend the spec.
-    pub problem: Option<String>,
+    pub(super) problem: Option<String>,
     /// Hash of the application account that the database now has.
-    pub app_account: Option<String>,
+    pub(super) app_account: Option<String>,
     /// Highest term by which a command was refused as stale; 0 for none.
-    pub stale_term: u64,
+    pub(super) stale_term: u64,
 }
 
 /// What a patch answers, as far as it is read.
@@ -47,7 +47,7 @@ struct Patched {
 impl Actor {
     /// With the fenced client.
     #[must_use]
-    pub fn new(
+    pub(super) fn new(
         client: Client,
         stores: Stores,
         instances: Arc<Instances>,
@@ -62,7 +62,7 @@ impl Actor {
     }
 
     /// Writes the plan's status, provided nobody changed the object since it was read.
-    pub async fn write_status(
+    pub(super) async fn write_status(
         &self,
         cluster: &Cluster,
         plan: &Plan,
@@ -84,16 +84,24 @@ impl Actor {
         };
         let written: Cluster = self
             .client
-            .patch(MYSQL_CLUSTER, Some(&meta.namespace), &meta.name, Some("status"), patch)
+            .patch(
+                MYSQL_CLUSTER,
+                Some(&meta.namespace),
+                &meta.name,
+                Some("status"),
+                patch,
+            )
             .await?;
         let now = written.meta();
-        self.stores.clusters.expect(&meta.key(), &now.uid, &now.resource_version);
+        self.stores
+            .clusters
+            .expect(&meta.key(), &now.uid, &now.resource_version);
         Ok(written)
     }
 
     /// Everything of a plan but its status. Old roles go first; instances are commanded side by
     /// side; new roles come; the primary is opened last.
-    pub async fn carry_out(
+    pub(super) async fn carry_out(
         &self,
         cluster: &Cluster,
         observed: &Observed,
@@ -105,24 +113,28 @@ impl Actor {
         for (ordinal, _) in old {
             done.progressed |= self.label(observed, *ordinal, None).await?;
         }
-        self.command_all(cluster, &plan.commands, term, &mut done).await;
+        self.command_all(cluster, &plan.commands, term, &mut done)
+            .await;
         let new = plan.labels.iter().filter(|(_, role)| role.is_some());
         for (ordinal, role) in new {
             done.progressed |= self.label(observed, *ordinal, *role).await?;
         }
         if let Some(primary) = plan.open {
-            self.command_all(cluster, &[(primary, Command::Open)], term, &mut done).await;
+            self.command_all(cluster, &[(primary, Command::Open)], term, &mut done)
+                .await;
         }
         if let Some((primary, account)) = &plan.ensure_app {
             let mut ensured = Done::default();
             let command = Command::EnsureApp(account.clone());
-            self.command_all(cluster, &[(*primary, command)], term, &mut ensured).await;
+            self.command_all(cluster, &[(*primary, command)], term, &mut ensured)
+                .await;
             if ensured.progressed {
                 done.app_account = Some(account.hash.clone());
                 done.progressed = true;
             }
         }
-        self.pods_and_volumes(cluster, observed, plan, &mut done).await?;
+        self.pods_and_volumes(cluster, observed, plan, &mut done)
+            .await?;
         if plan.clear_promote {
             self.clear_promote(cluster).await?;
         }
@@ -140,7 +152,8 @@ impl Actor {
         for ordinal in &plan.delete_volumes {
             if let Some(volume) = observed.volumes.get(ordinal) {
                 let meta = &volume.metadata;
-                self.delete(client::PERSISTENT_VOLUME_CLAIM, namespace, meta).await?;
+                self.delete(client::PERSISTENT_VOLUME_CLAIM, namespace, meta)
+                    .await?;
                 self.stores.volumes.expect_deleted(&meta.key(), &meta.uid);
             }
         }
@@ -150,7 +163,10 @@ impl Actor {
                 done.problem = Some(problem);
                 return Ok(());
             }
-            self.stores.volumes.caught_up(&ObjectKey::new(&claim.namespace, &claim.name)).await;
+            self.stores
+                .volumes
+                .caught_up(&ObjectKey::new(&claim.namespace, &claim.name))
+                .await;
             done.progressed = true;
         }
         for ordinal in &plan.delete_pods {
@@ -171,7 +187,10 @@ impl Actor {
                 done.problem = Some(problem);
                 return Ok(());
             }
-            self.stores.pods.caught_up(&ObjectKey::new(&pod.namespace, &pod.name)).await;
+            self.stores
+                .pods
+                .caught_up(&ObjectKey::new(&pod.namespace, &pod.name))
+                .await;
             done.progressed = true;
         }
         Ok(())
@@ -188,7 +207,11 @@ impl Actor {
             uid: Some(meta.uid.clone()),
             ..DeleteOptions::default()
         };
-        match self.client.delete(resource, namespace, &meta.name, &options).await {
+        match self
+            .client
+            .delete(resource, namespace, &meta.name, &options)
+            .await
+        {
             Err(error) if !error.is_not_found() && !error.is_conflict() => Err(error.into()),
             _ => Ok(()),
         }
@@ -237,13 +260,21 @@ impl Actor {
         let body = json!({"metadata": {"uid": meta.uid, "labels": {ROLE_LABEL: role}}});
         let patched: Result<Patched, _> = self
             .client
-            .patch(client::POD, Some(&meta.namespace), &meta.name, None, Patch::Merge(&body))
+            .patch(
+                client::POD,
+                Some(&meta.namespace),
+                &meta.name,
+                None,
+                Patch::Merge(&body),
+            )
             .await;
         match patched {
             Ok(patched) => {
                 let key = meta.key();
                 let now = &patched.metadata;
-                self.stores.pods.expect(&key, &now.uid, &now.resource_version);
+                self.stores
+                    .pods
+                    .expect(&key, &now.uid, &now.resource_version);
                 self.stores.pods.caught_up(&key).await;
                 Ok(true)
             }
@@ -257,10 +288,18 @@ impl Actor {
         let body = json!({"metadata": {"annotations": {PROMOTE_ANNOTATION: null}}});
         let patched: Patched = self
             .client
-            .patch(MYSQL_CLUSTER, Some(&meta.namespace), &meta.name, None, Patch::Merge(&body))
+            .patch(
+                MYSQL_CLUSTER,
+                Some(&meta.namespace),
+                &meta.name,
+                None,
+                Patch::Merge(&body),
+            )
             .await?;
         let now = &patched.metadata;
-        self.stores.clusters.expect(&meta.key(), &now.uid, &now.resource_version);
+        self.stores
+            .clusters
+            .expect(&meta.key(), &now.uid, &now.resource_version);
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::jiff::Timestamp;
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::kinds::{Cluster, Secret, Whole};
@@ -18,7 +18,7 @@ use crate::runtime::{Meta, NotSynced, ObjectKey, ReconcileError, Store};
 const SECRETS: [&str; 5] = ["app", "root", "internal", "ca", "tls"];
 
 /// Writes children.
-pub struct Children {
+pub(super) struct Children {
     client: Client,
     stores: Stores,
     operator_image: String,
@@ -33,7 +33,7 @@ struct Applied {
 impl Children {
     /// With the fenced client.
     #[must_use]
-    pub fn new(client: Client, stores: Stores, operator_image: String) -> Self {
+    pub(super) fn new(client: Client, stores: Stores, operator_image: String) -> Self {
         Self {
             client,
             stores,
@@ -49,7 +49,7 @@ impl Children {
     }
 
     /// Template hash of each wanted pod.
-    pub fn templates(&self, cluster: &Cluster) -> Result<BTreeMap<u32, String>, InvalidSpec> {
+    pub(super) fn templates(&self, cluster: &Cluster) -> Result<BTreeMap<u32, String>, InvalidSpec> {
         (0..cluster.spec.instances)
             .map(|ordinal| {
                 let pod = resources::pod(&self.context(cluster), ordinal)?;
@@ -63,7 +63,7 @@ impl Children {
 
     /// Secrets, Services, ConfigMap and PodDisruptionBudget are as they should be. The answer is
     /// what a person must mend: an impossible spec, or the API server's refusal.
-    pub async fn ensure(&self, cluster: &Cluster) -> Result<Option<String>, ReconcileError> {
+    pub(super) async fn ensure(&self, cluster: &Cluster) -> Result<Option<String>, ReconcileError> {
         let existing = self.secrets(cluster).await?;
         let now = Timestamp::now().as_second();
         for secret in resources::secrets(&self.context(cluster), &existing, now) {
@@ -105,7 +105,10 @@ impl Children {
         let mut existing = BTreeMap::new();
         for suffix in SECRETS {
             let name = format!("{}-{suffix}", meta.name);
-            let cached = self.stores.secrets.get(&ObjectKey::new(&meta.namespace, &name))?;
+            let cached = self
+                .stores
+                .secrets
+                .get(&ObjectKey::new(&meta.namespace, &name))?;
             let secret = match cached {
                 Some(secret) => Some(secret),
                 None => match self
@@ -126,7 +129,11 @@ impl Children {
     }
 
     fn is_right(&self, child: &Child) -> Result<bool, NotSynced> {
-        fn same<K: Whole>(store: &Store<K>, key: &ObjectKey, body: &Value) -> Result<bool, NotSynced> {
+        fn same<K: Whole>(
+            store: &Store<K>,
+            key: &ObjectKey,
+            body: &Value,
+        ) -> Result<bool, NotSynced> {
             Ok(store
                 .get(key)?
                 .is_some_and(|live| !resources::differs(body, live.meta(), live.body())))
@@ -148,12 +155,21 @@ impl Children {
         };
         let applied: Applied = match self
             .client
-            .patch(child.resource, Some(&child.namespace), &child.name, None, patch)
+            .patch(
+                child.resource,
+                Some(&child.namespace),
+                &child.name,
+                None,
+                patch,
+            )
             .await
         {
             Ok(applied) => applied,
             Err(error @ (Error::Invalid { .. } | Error::Forbidden { .. })) => {
-                return Ok(Some(format!("{} {}: {error}", child.resource.kind, child.name)));
+                return Ok(Some(format!(
+                    "{} {}: {error}",
+                    child.resource.kind, child.name
+                )));
             }
             Err(error) => return Err(error.into()),
         };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::act::Actor;
@@ -30,7 +30,7 @@ const PROBLEM_RETRY: Duration = Duration::from_secs(30);
 const NOTE_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Keeps MySQLClusters as their specs say.
-pub struct ClusterReconciler {
+pub(super) struct ClusterReconciler {
     stores: Stores,
     instances: Arc<Instances>,
     children: Children,
@@ -44,7 +44,7 @@ pub struct ClusterReconciler {
 impl ClusterReconciler {
     /// Of its parts.
     #[must_use]
-    pub fn new(
+    pub(super) fn new(
         stores: Stores,
         instances: Arc<Instances>,
         children: Children,
@@ -67,7 +67,8 @@ impl ClusterReconciler {
     fn observe(&self, cluster: &Cluster) -> Result<Observed, NotSynced> {
         let meta = &cluster.metadata;
         let key = meta.key();
-        let ours = |labels: &BTreeMap<String, String>| labels.get(CLUSTER_LABEL) == Some(&meta.name);
+        let ours =
+            |labels: &BTreeMap<String, String>| labels.get(CLUSTER_LABEL) == Some(&meta.name);
         let pods: BTreeMap<u32, Arc<Pod>> = self
             .stores
             .pods
@@ -89,14 +90,19 @@ impl ClusterReconciler {
             .collect();
         let secret = |suffix: &str| {
             let name = format!("{}-{suffix}", meta.name);
-            self.stores.secrets.get(&ObjectKey::new(&meta.namespace, &name))
+            self.stores
+                .secrets
+                .get(&ObjectKey::new(&meta.namespace, &name))
         };
         let (internal, tls) = (secret("internal")?, secret("tls")?);
         if let (Some(internal), Some(tls)) = (&internal, &tls) {
-            self.instances.track(&key, addresses(cluster, &pods, internal, tls));
+            self.instances
+                .track(&key, addresses(cluster, &pods, internal, tls));
         }
         let app = secret("app")?.and_then(|secret| app_account(&secret));
-        let by_name = self.instances.sights(&key, cluster.status.current_primary.as_deref());
+        let by_name = self
+            .instances
+            .sights(&key, cluster.status.current_primary.as_deref());
         let sights = by_name
             .into_iter()
             .filter_map(|(name, sight)| Some((resources::ordinal(&meta.name, &name)?, sight)))
@@ -160,7 +166,10 @@ impl ClusterReconciler {
                 self.publish(&cluster, &before.phase, &step);
                 continue;
             }
-            let done = self.actor.carry_out(&cluster, &observed, &step, term).await?;
+            let done = self
+                .actor
+                .carry_out(&cluster, &observed, &step, term)
+                .await?;
             self.publish(&cluster, &before.phase, &step);
             if let Some(refused) = done.problem {
                 problem = Some(refused);
@@ -174,7 +183,9 @@ impl ClusterReconciler {
                 self.leadership.raise_term(done.stale_term + 1);
             }
             let mut status = step.status.clone();
-            status.app_account_hash.clone_from(&cluster.status.app_account_hash);
+            status
+                .app_account_hash
+                .clone_from(&cluster.status.app_account_hash);
             if status != before {
                 let step = Plan {
                     status,
@@ -206,7 +217,13 @@ impl ClusterReconciler {
         for note in step.notes.iter().chain(&phase) {
             if self.is_news(&meta.key(), note) {
                 tracing::info!(cluster = %meta.key(), reason = note.reason, "{}", note.text);
-                self.events.publish(&about, note.kind, note.reason, "Reconcile", note.text.clone());
+                self.events.publish(
+                    &about,
+                    note.kind,
+                    note.reason,
+                    "Reconcile",
+                    note.text.clone(),
+                );
             }
         }
     }
@@ -218,7 +235,11 @@ impl ClusterReconciler {
         let id = (key.clone(), format!("{} {}", note.reason, note.text));
         match note.reason {
             // These happen anew each time, in the same words.
-            "Running" | "FailoverCompleted" | "SwitchoverCompleted" | "FailoverStarted" | "SwitchoverStarted" => true,
+            "Running"
+            | "FailoverCompleted"
+            | "SwitchoverCompleted"
+            | "FailoverStarted"
+            | "SwitchoverStarted" => true,
             _ => noted.insert(id, now).is_none(),
         }
     }
@@ -236,7 +257,9 @@ fn phase_note(before: Phase, step: &Plan) -> Option<Note> {
         Phase::Unavailable => (EventType::Warning, "Unavailable"),
         Phase::Offline => (EventType::Normal, "Offline"),
         Phase::Paused => (EventType::Normal, "Paused"),
-        Phase::Pending | Phase::Bootstrapping | Phase::FailingOver | Phase::SwitchingOver => return None,
+        Phase::Pending | Phase::Bootstrapping | Phase::FailingOver | Phase::SwitchingOver => {
+            return None;
+        }
     };
     Some(Note {
         kind,
@@ -302,11 +325,15 @@ fn app_account(secret: &Secret) -> Option<AppAccount> {
         hash.update(part.as_bytes());
         hash.update([0]);
     }
-    let hash = hash.finalize().iter().take(8).fold(String::new(), |mut text, byte| {
-        use std::fmt::Write as _;
-        let _ = write!(text, "{byte:02x}");
-        text
-    });
+    let hash = hash
+        .finalize()
+        .iter()
+        .take(8)
+        .fold(String::new(), |mut text, byte| {
+            use std::fmt::Write as _;
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
     Some(AppAccount {
         username,
         password,

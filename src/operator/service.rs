@@ -11,9 +11,7 @@ use tokio::task::JoinHandle;
 use super::act::Actor;
 use super::children::Children;
 use super::instances::{Access, Instances};
-use super::kinds::{
-    Cluster, ConfigMap, Pod, PodDisruptionBudget, Secret, Service, VolumeClaim,
-};
+use super::kinds::{Cluster, ConfigMap, Pod, PodDisruptionBudget, Secret, Service, VolumeClaim};
 use super::reconcile::ClusterReconciler;
 use super::resources::{CLUSTER_LABEL, MANAGED_SELECTOR};
 use super::stores::Stores;
@@ -97,10 +95,14 @@ pub async fn run(options: Options) -> Result<(), RunError> {
             error,
         })?;
     let config = Config::load(&options.source).await?;
-    let (server, in_cluster) = (config.server.clone(), std::env::var_os("POD_NAME").is_some());
+    let (server, in_cluster) = (
+        config.server.clone(),
+        std::env::var_os("POD_NAME").is_some(),
+    );
     let client = Client::new(config, options.client.clone())?;
     let (elector, leadership, fence) =
-        Elector::new(client.election_lane(), options.election.clone()).map_err(RunError::Election)?;
+        Elector::new(client.election_lane(), options.election.clone())
+            .map_err(RunError::Election)?;
     let elector = elector.with_health(&health);
 
     // Probes answer before anything else is up.
@@ -120,21 +122,31 @@ pub async fn run(options: Options) -> Result<(), RunError> {
     let watches = start_watches(&client, &options, &stores, &queue, &health, &watches_stop);
 
     let fenced = client.with_fence(fence);
-    let (events, writer) = EventRecorder::new(fenced.clone(), "mainstay", &options.election.identity);
+    let (events, writer) =
+        EventRecorder::new(fenced.clone(), "mainstay", &options.election.identity);
     let events_stop = Shutdown::new();
     let events_task = tokio::spawn(writer.run(events_stop.clone()));
 
     let wake = queue.clone();
-    let instances = Arc::new(Instances::new(fenced.clone(), options.instance_access, move |key| {
-        wake.add(key, Priority::High);
-    }));
+    let instances = Arc::new(Instances::new(
+        fenced.clone(),
+        options.instance_access,
+        move |key| {
+            wake.add(key, Priority::High);
+        },
+    ));
     let image = &options.operator_image;
     let children = || Children::new(fenced.clone(), stores.clone(), image.clone());
     let reconciler = ClusterReconciler::new(
         stores.clone(),
         instances.clone(),
         children(),
-        Actor::new(fenced.clone(), stores.clone(), instances.clone(), Arc::new(children())),
+        Actor::new(
+            fenced.clone(),
+            stores.clone(),
+            instances.clone(),
+            Arc::new(children()),
+        ),
         events,
         leadership.clone(),
     );
@@ -309,9 +321,14 @@ impl Watches<'_> {
                 queue.add(key, Priority::Normal);
             }
         };
-        ListWatch::new(self.client.clone(), self.scope.clone(), store.clone(), handler)
-            .with_health(self.health)
-            .run(self.stop.clone())
+        ListWatch::new(
+            self.client.clone(),
+            self.scope.clone(),
+            store.clone(),
+            handler,
+        )
+        .with_health(self.health)
+        .run(self.stop.clone())
     }
 }
 
@@ -326,7 +343,10 @@ fn cluster_change(change: &Change<Cluster>) -> Option<(ObjectKey, Priority)> {
     match change {
         Change::Deleted { last } => Some((last.metadata.key(), Priority::High)),
         Change::Applied { old: None, new } => Some((new.metadata.key(), Priority::Low)),
-        Change::Applied { old: Some(old), new } => {
+        Change::Applied {
+            old: Some(old),
+            new,
+        } => {
             let (before, after) = (&old.metadata, &new.metadata);
             let same = before.uid == after.uid
                 && before.generation == after.generation

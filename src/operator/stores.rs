@@ -1,33 +1,31 @@
 //! The caches of the operator.
 
-use super::kinds::{
-    Cluster, ConfigMap, Pod, PodDisruptionBudget, Secret, Service, VolumeClaim,
-};
+use super::kinds::{Cluster, ConfigMap, Pod, PodDisruptionBudget, Secret, Service, VolumeClaim};
 use crate::runtime::Store;
 
 /// One store a kind. Cheap to clone.
 #[derive(Clone)]
-pub struct Stores {
+pub(super) struct Stores {
     /// MySQLClusters.
-    pub clusters: Store<Cluster>,
+    pub(super) clusters: Store<Cluster>,
     /// Pods of ours.
-    pub pods: Store<Pod>,
+    pub(super) pods: Store<Pod>,
     /// Secrets of ours.
-    pub secrets: Store<Secret>,
+    pub(super) secrets: Store<Secret>,
     /// Services of ours.
-    pub services: Store<Service>,
+    pub(super) services: Store<Service>,
     /// ConfigMaps of ours.
-    pub config_maps: Store<ConfigMap>,
+    pub(super) config_maps: Store<ConfigMap>,
     /// PodDisruptionBudgets of ours.
-    pub budgets: Store<PodDisruptionBudget>,
+    pub(super) budgets: Store<PodDisruptionBudget>,
     /// PersistentVolumeClaims of ours.
-    pub volumes: Store<VolumeClaim>,
+    pub(super) volumes: Store<VolumeClaim>,
 }
 
 impl Stores {
     /// Empty stores that are not synced.
     #[must_use]
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             clusters: Store::new(),
             pods: Store::new(),
@@ -40,7 +38,7 @@ impl Stores {
     }
 
     /// Returns once every store holds its first list.
-    pub async fn synced(&self) {
+    pub(super) async fn synced(&self) {
         self.clusters.synced().await;
         self.pods.synced().await;
         self.secrets.synced().await;

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-pub use self::transport::{Access, Address, CommandFailure};
 use self::transport::Line;
+pub use self::transport::{Access, Address, CommandFailure};
 use super::observe::{Sight, Suspicion};
 use crate::client::Client;
 use crate::instance::{Command, InstanceStatus};
@@ -74,7 +74,10 @@ impl Instances {
         entries.retain(|key, entry| entry.cluster != *cluster || wanted.contains(key));
         for address in addresses {
             let key = address.key();
-            if entries.get(&key).is_some_and(|entry| entry.line.address == address) {
+            if entries
+                .get(&key)
+                .is_some_and(|entry| entry.line.address == address)
+            {
                 continue;
             }
             let previous = entries.remove(&key);
@@ -117,7 +120,9 @@ impl Instances {
 
     /// End all watches of a cluster.
     pub fn forget(&self, cluster: &ObjectKey) {
-        self.shared.lock().retain(|_, entry| entry.cluster != *cluster);
+        self.shared
+            .lock()
+            .retain(|_, entry| entry.cluster != *cluster);
     }
 
     /// End all watches.
@@ -155,9 +160,9 @@ impl Instances {
     ) -> Result<(), CommandFailure> {
         let line = {
             let mut entries = self.shared.lock();
-            let entry = entries.get_mut(pod).ok_or_else(|| {
-                CommandFailure::Unreachable(format!("{pod} is not watched"))
-            })?;
+            let entry = entries
+                .get_mut(pod)
+                .ok_or_else(|| CommandFailure::Unreachable(format!("{pod} is not watched")))?;
             if matches!(command, Command::Follow(_)) {
                 entry.sight.told_to_follow = Some(Instant::now());
             }

@@ -146,7 +146,9 @@ impl Line {
         let mut roots = rustls::RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(&address.ca) {
             let certificate = certificate.map_err(|e| format!("the cluster's CA: {e}"))?;
-            roots.add(certificate).map_err(|e| format!("the cluster's CA: {e}"))?;
+            roots
+                .add(certificate)
+                .map_err(|e| format!("the cluster's CA: {e}"))?;
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = rustls::ClientConfig::builder_with_provider(provider)
@@ -167,7 +169,14 @@ impl Line {
     /// Opens the stream of statuses.
     pub(super) async fn watch(&self, client: &Client) -> Result<Body, String> {
         let (status, body) = self
-            .request(client, Method::GET, "/v1/watch", None, Bytes::new(), CONNECT_TIMEOUT)
+            .request(
+                client,
+                Method::GET,
+                "/v1/watch",
+                None,
+                Bytes::new(),
+                CONNECT_TIMEOUT,
+            )
             .await?;
         if status == StatusCode::OK {
             return Ok(body);
@@ -185,7 +194,14 @@ impl Line {
             .map_err(|e| CommandFailure::Refused(format!("can't be written: {e}")))?;
         let exchange = async {
             let (status, body) = self
-                .request(client, Method::POST, "/v1/command", Some(term), body.into(), COMMAND_TIMEOUT)
+                .request(
+                    client,
+                    Method::POST,
+                    "/v1/command",
+                    Some(term),
+                    body.into(),
+                    COMMAND_TIMEOUT,
+                )
                 .await?;
             Ok::<_, String>((status, body.collect().await?))
         };
@@ -204,7 +220,9 @@ impl Line {
             Ok(error) => Err(CommandFailure::Refused(error.message)),
             Err(_) => {
                 let text = String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
-                Err(CommandFailure::Unreachable(format!("answers {status}: {text}")))
+                Err(CommandFailure::Unreachable(format!(
+                    "answers {status}: {text}"
+                )))
             }
         }
     }
@@ -224,16 +242,24 @@ impl Line {
             Access::Auto => self.use_proxy.load(Ordering::Relaxed),
         };
         if proxy {
-            let answer = self.through_proxy(client, method, path, term, body, deadline).await;
+            let answer = self
+                .through_proxy(client, method, path, term, body, deadline)
+                .await;
             if answer.is_err() {
                 self.use_proxy.store(false, Ordering::Relaxed); // `Auto`: try the address again
             }
             return answer;
         }
-        match self.direct(&method, path, term, body.clone(), deadline).await {
+        match self
+            .direct(&method, path, term, body.clone(), deadline)
+            .await
+        {
             Ok(answer) => Ok(answer),
             Err(DialError::Unroutable(error)) if self.access == Access::Auto => {
-                match self.through_proxy(client, method, path, term, body, deadline).await {
+                match self
+                    .through_proxy(client, method, path, term, body, deadline)
+                    .await
+                {
                     Ok(answer) => {
                         self.use_proxy.store(true, Ordering::Relaxed);
                         Ok(answer)
@@ -269,12 +295,18 @@ impl Line {
                 .method(method)
                 .uri(path)
                 .header(header::HOST, &self.address.host)
-                .header(header::AUTHORIZATION, format!("Bearer {}", self.address.token));
+                .header(
+                    header::AUTHORIZATION,
+                    format!("Bearer {}", self.address.token),
+                );
             if let Some(term) = term {
                 request = request.header(TERM_HEADER, term);
             }
             let request = request.body(Full::new(body)).map_err(|e| e.to_string())?;
-            let answer = sender.send_request(request).await.map_err(|e| e.to_string())?;
+            let answer = sender
+                .send_request(request)
+                .await
+                .map_err(|e| e.to_string())?;
             Ok::<_, String>((answer.status(), Body::Direct(answer.into_body())))
         };
         tokio::time::timeout(deadline, exchange)
@@ -290,7 +322,9 @@ impl Line {
             .parse()
             .map_err(|_| DialError::Other("the pod has no address yet".into()))?;
         match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect((ip, PORT))).await {
-            Err(_) => Err(DialError::Unroutable(format!("{ip}:{PORT} does not answer"))),
+            Err(_) => Err(DialError::Unroutable(format!(
+                "{ip}:{PORT} does not answer"
+            ))),
             // Refused comes from the pod: the way there is good.
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
                 Err(DialError::Other(format!("{ip}:{PORT}: {error}")))

@@ -21,9 +21,7 @@ use self::primary::Handover;
 use self::view::View;
 use super::kinds::Cluster;
 use super::observe::{Now, Observed};
-use crate::api::{
-    MySQLClusterStatus, Operation, PROMOTE_ANNOTATION, Phase, Quorum, QuorumRecord,
-};
+use crate::api::{MySQLClusterStatus, Operation, PROMOTE_ANNOTATION, Phase, Quorum, QuorumRecord};
 use crate::instance::{AppAccount, Command};
 use crate::runtime::EventType;
 
@@ -57,11 +55,18 @@ impl Record {
 impl QuorumRecord {
     /// The rule in force while a change of members may be under way, as one quorum.
     fn settled_rule(self) -> Quorum {
-        let Some(next) = self.next.filter(|next| next.primary == self.current.primary) else {
+        let Some(next) = self
+            .next
+            .filter(|next| next.primary == self.current.primary)
+        else {
             return self.current;
         };
-        let members: BTreeSet<String> =
-            self.current.members.into_iter().chain(next.members).collect();
+        let members: BTreeSet<String> = self
+            .current
+            .members
+            .into_iter()
+            .chain(next.members)
+            .collect();
         Quorum {
             primary: self.current.primary,
             members: members.into_iter().collect(),
@@ -168,7 +173,10 @@ pub fn plan(
 
     if cluster.spec.paused {
         let situation = status::Situation {
-            waiting: Some((Phase::Paused, "spec.paused is set: nothing is changed".into())),
+            waiting: Some((
+                Phase::Paused,
+                "spec.paused is set: nothing is changed".into(),
+            )),
             invalid,
         };
         plan.status = status::status(cluster, &view, &record, &situation, term, now);
@@ -179,7 +187,13 @@ pub fn plan(
     let request = cluster.metadata.annotations.get(PROMOTE_ANNOTATION);
     let fulfilled = request.is_some() && request == record.current.as_ref();
     let handover = handover(&view, &record, request.map(String::as_str), &outdated);
-    let decision = primary::decide(&view, &record, &pods::adopted(cluster, observed), handover.as_ref(), now);
+    let decision = primary::decide(
+        &view,
+        &record,
+        &pods::adopted(cluster, observed),
+        handover.as_ref(),
+        now,
+    );
 
     let mut situation = status::Situation {
         waiting: decision.waiting.clone(),
@@ -209,7 +223,12 @@ pub fn plan(
             };
         }
         let busy: BTreeSet<u32> = plan.commands.iter().map(|(o, _)| *o).collect();
-        plan.commands.extend(upkeep.commands.into_iter().filter(|(o, _)| !busy.contains(o)));
+        plan.commands.extend(
+            upkeep
+                .commands
+                .into_iter()
+                .filter(|(o, _)| !busy.contains(o)),
+        );
         plan.notes.extend(upkeep.notes);
         plan.labels = replicas::labels(&view, &record, now);
         if invalid.is_none() {
@@ -226,7 +245,11 @@ pub fn plan(
 
 /// Stops accepting writes, then lets the pods go.
 fn offline(view: &View<'_>, record: &Record, plan: &mut Plan) {
-    let writable: Vec<u32> = view.up().filter(|(_, up)| up.writable()).map(|(i, _)| i.ordinal).collect();
+    let writable: Vec<u32> = view
+        .up()
+        .filter(|(_, up)| up.writable())
+        .map(|(i, _)| i.ordinal)
+        .collect();
     if writable.is_empty() {
         plan.delete_pods = view
             .instances

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::jiff::Timestamp;
+use jiff::Timestamp;
 
 use super::view::{Instance, View};
 use super::{Note, Plan, Record, quorum, replicas};
@@ -62,7 +62,10 @@ pub(super) fn upkeep(
                     plan.delete_pods.push(ordinal);
                     plan.notes.push(Note::warning(
                         "PodEnded",
-                        format!("{} ended ({}) and is created again", pod.metadata.name, pod.status.reason),
+                        format!(
+                            "{} ended ({}) and is created again",
+                            pod.metadata.name, pod.status.reason
+                        ),
                     ));
                 }
             }
@@ -75,7 +78,13 @@ pub(super) fn upkeep(
 
 /// A claim that was never bound and asks for another class than the spec does now.
 fn is_misfit(cluster: &Cluster, volume: &VolumeClaim) -> bool {
-    let text = |field: &str| volume.body.get("spec").and_then(|s| s.get(field)).and_then(|v| v.as_str());
+    let text = |field: &str| {
+        volume
+            .body
+            .get("spec")
+            .and_then(|s| s.get(field))
+            .and_then(|v| v.as_str())
+    };
     let bound = text("volumeName").is_some_and(|name| !name.is_empty());
     let Some(wanted) = &cluster.spec.storage.storage_class_name else {
         return false; // the API server filled in the default
@@ -105,7 +114,10 @@ fn update(view: &View<'_>, record: &Record, outdated: &BTreeSet<u32>, plan: &mut
     }
     let is_primary = |o: &u32| view.instances.get(o).map(|i| &i.name) == record.current.as_ref();
     // With one instance there is nobody to hand over to; else the handover is planned elsewhere.
-    let next = outdated.iter().rev().find(|o| !is_primary(o) || view.wanted == 1);
+    let next = outdated
+        .iter()
+        .rev()
+        .find(|o| !is_primary(o) || view.wanted == 1);
     if let Some(&ordinal) = next {
         plan.notes.push(Note::normal(
             "Updating",
@@ -130,7 +142,8 @@ fn shrink(view: &View<'_>, record: &Record, plan: &mut Plan) {
         let needed = record.quorum.as_ref().is_some_and(|q| match &q.next {
             Some(next) => {
                 next.members.contains(&instance.name)
-                    || (q.current.members.contains(&instance.name) && !acks_lowered(view, record, next.acks))
+                    || (q.current.members.contains(&instance.name)
+                        && !acks_lowered(view, record, next.acks))
             }
             None => quorum::holders(q).contains(instance.name.as_str()),
         });

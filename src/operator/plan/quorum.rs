@@ -33,7 +33,11 @@ fn rule(record: &QuorumRecord) -> (BTreeSet<&str>, u32) {
     let mut members: BTreeSet<&str> = current.members.iter().map(String::as_str).collect();
     let mut acks = current.acks;
     // A `next` of another primary takes effect only once it is `current`.
-    if let Some(next) = record.next.as_ref().filter(|n| n.primary == current.primary) {
+    if let Some(next) = record
+        .next
+        .as_ref()
+        .filter(|n| n.primary == current.primary)
+    {
         members.extend(next.members.iter().map(String::as_str));
         acks = acks.min(next.acks);
     }
@@ -78,7 +82,9 @@ pub(super) fn step(current: &Quorum, wanted: &BTreeSet<String>) -> Option<Quorum
     if let Some(leaver) = members.difference(wanted).last() {
         let mut members = members.clone();
         members.remove(leaver);
-        let acks = current.acks.min(u32::try_from(members.len()).unwrap_or(u32::MAX));
+        let acks = current
+            .acks
+            .min(u32::try_from(members.len()).unwrap_or(u32::MAX));
         return Some(with(current, members, acks));
     }
     let acks = acks_for(members.len());
@@ -159,7 +165,10 @@ mod tests {
         let mut current = quorum(&[1, 2, 3, 4], 2);
         let first = step(&current, &wanted).unwrap();
         assert_eq!(first, quorum(&[1, 2, 3], 2));
-        assert!(covers(&record(current, Some(first.clone())), &seen(&survivors)));
+        assert!(covers(
+            &record(current, Some(first.clone())),
+            &seen(&survivors)
+        ));
         current = first;
         let second = step(&current, &wanted).unwrap();
         assert_eq!(second, quorum(&[1, 2], 2));

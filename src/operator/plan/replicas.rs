@@ -38,10 +38,12 @@ enum Need {
 pub(super) fn upkeep(view: &View<'_>, record: &Record, now: Now) -> Upkeep {
     let mut upkeep = Upkeep::default();
     // While the primary moves, replicas are the promotion's business.
-    let (None, Some(current), Some(quorum)) = (&record.target, &record.current, &record.quorum) else {
+    let (None, Some(current), Some(quorum)) = (&record.target, &record.current, &record.quorum)
+    else {
         return upkeep;
     };
-    let Some((primary, source)) = view.named(current).and_then(|i| Some((i, i.up.as_ref()?))) else {
+    let Some((primary, source)) = view.named(current).and_then(|i| Some((i, i.up.as_ref()?)))
+    else {
         return upkeep;
     };
     let members = &quorum.next.as_ref().unwrap_or(&quorum.current).members;
@@ -60,17 +62,22 @@ pub(super) fn upkeep(view: &View<'_>, record: &Record, now: Now) -> Upkeep {
                     .is_some_and(|told| now.instant.duration_since(told) < FOLLOW_INTERVAL);
                 let same = up.replication().is_some_and(|r| r.source_host == host);
                 if !(recently && same && up.server.semi_sync_replica == acknowledge) {
-                    upkeep.commands.push((replica.ordinal, follow(&host, acknowledge)));
+                    upkeep
+                        .commands
+                        .push((replica.ordinal, follow(&host, acknowledge)));
                 }
             }
             // A member's data is proof of acknowledged writes: it leaves the quorum first.
             Need::Reseed(_) if is_member(quorum, &replica.name) => {
                 if acknowledge || up.server.semi_sync_replica {
-                    upkeep.commands.push((replica.ordinal, follow(&host, false)));
+                    upkeep
+                        .commands
+                        .push((replica.ordinal, follow(&host, false)));
                 }
             }
             Need::Reseed(why) if source.writable() && !replica.leaving() => {
-                let donor = donor(view, record, up, now).map_or(host.clone(), |d| view.host(&d.name));
+                let donor =
+                    donor(view, record, up, now).map_or(host.clone(), |d| view.host(&d.name));
                 upkeep.notes.push(Note::warning(
                     "Reseeding",
                     format!("{} is seeded anew by clone: {why}", replica.name),
@@ -87,7 +94,15 @@ pub(super) fn upkeep(view: &View<'_>, record: &Record, now: Now) -> Upkeep {
         }
     }
     if source.writable() {
-        change_quorum(view, record, quorum, primary.ordinal, source, now, &mut upkeep);
+        change_quorum(
+            view,
+            record,
+            quorum,
+            primary.ordinal,
+            source,
+            now,
+            &mut upkeep,
+        );
     }
     upkeep
 }
@@ -112,11 +127,20 @@ fn need(
     now: Now,
 ) -> Need {
     if replica.is_errant(now.instant) {
-        let own = replica.suspicion().map(|s| s.transactions.to_string()).unwrap_or_default();
-        return Need::Reseed(format!("it has transactions that no client was told of: {own}"));
+        let own = replica
+            .suspicion()
+            .map(|s| s.transactions.to_string())
+            .unwrap_or_default();
+        return Need::Reseed(format!(
+            "it has transactions that no client was told of: {own}"
+        ));
     }
     if up.replicates_from(host) {
-        return if up.server.semi_sync_replica == acknowledge { Need::Nothing } else { Need::Follow };
+        return if up.server.semi_sync_replica == acknowledge {
+            Need::Nothing
+        } else {
+            Need::Follow
+        };
     }
     if replica.suspicion().is_some() {
         return Need::Nothing; // not before it is clear
@@ -134,7 +158,12 @@ fn need(
 
 /// A replica to clone from, to spare the primary; `None` for the primary. Never one that has less
 /// of the history than the instance that is seeded (mariadb#1108).
-fn donor<'v, 'a>(view: &'v View<'a>, record: &Record, seeded: &Up<'_>, now: Now) -> Option<&'v Instance<'a>> {
+fn donor<'v, 'a>(
+    view: &'v View<'a>,
+    record: &Record,
+    seeded: &Up<'_>,
+    now: Now,
+) -> Option<&'v Instance<'a>> {
     let host = view.host(record.current.as_deref()?);
     view.up()
         .filter(|(i, up)| {
@@ -162,14 +191,23 @@ fn change_quorum(
 ) {
     let host = view.host(&quorum.current.primary);
     let acknowledges = |name: &str| {
-        view.named(name).and_then(|i| i.up.as_ref()).is_some_and(|up| {
-            up.replicates_from(&host) && up.server.semi_sync_replica
-        })
+        view.named(name)
+            .and_then(|i| i.up.as_ref())
+            .is_some_and(|up| up.replicates_from(&host) && up.server.semi_sync_replica)
     };
-    let in_effect = if source.server.semi_sync_source { source.server.semi_sync_wait_for } else { 0 };
+    let in_effect = if source.server.semi_sync_source {
+        source.server.semi_sync_wait_for
+    } else {
+        0
+    };
     let Some(next) = &quorum.next else {
         if in_effect != quorum.current.acks {
-            upkeep.commands.push((primary, Command::SetAcks { acks: quorum.current.acks }));
+            upkeep.commands.push((
+                primary,
+                Command::SetAcks {
+                    acks: quorum.current.acks,
+                },
+            ));
         }
         let wanted = wanted_members(view, quorum, &host, now);
         if let Some(step) = quorum::step(&quorum.current, &wanted) {
@@ -178,7 +216,9 @@ fn change_quorum(
         return;
     };
     if in_effect > next.acks {
-        upkeep.commands.push((primary, Command::SetAcks { acks: next.acks }));
+        upkeep
+            .commands
+            .push((primary, Command::SetAcks { acks: next.acks }));
         return;
     }
     let joined = next
@@ -196,7 +236,9 @@ fn change_quorum(
         // A joiner that vanished again must not keep the change, and so failover, waiting.
         let hopeless = next.members.iter().any(|m| {
             !quorum.current.members.contains(m)
-                && view.named(m).is_none_or(|i| i.up.is_none() && certainly_silent(view, m))
+                && view
+                    .named(m)
+                    .is_none_or(|i| i.up.is_none() && certainly_silent(view, m))
         });
         if hopeless {
             upkeep.record = Some(with_quorum(record, quorum.current.clone(), None));
@@ -204,7 +246,9 @@ fn change_quorum(
         return;
     }
     if in_effect < next.acks {
-        upkeep.commands.push((primary, Command::SetAcks { acks: next.acks }));
+        upkeep
+            .commands
+            .push((primary, Command::SetAcks { acks: next.acks }));
         return;
     }
     upkeep.record = Some(with_quorum(record, next.clone(), None));
@@ -231,7 +275,12 @@ fn certainly_silent(view: &View<'_>, name: &str) -> bool {
 }
 
 /// Replicas that should acknowledge: those that do their part, and members that are away for now.
-fn wanted_members(view: &View<'_>, quorum: &QuorumRecord, host: &str, now: Now) -> BTreeSet<String> {
+fn wanted_members(
+    view: &View<'_>,
+    quorum: &QuorumRecord,
+    host: &str,
+    now: Now,
+) -> BTreeSet<String> {
     view.instances
         .values()
         .filter(|i| i.ordinal < view.wanted && i.name != quorum.current.primary)
@@ -239,7 +288,9 @@ fn wanted_members(view: &View<'_>, quorum: &QuorumRecord, host: &str, now: Now) 
         .filter(|i| {
             let member = quorum.current.members.contains(&i.name);
             match &i.up {
-                Some(up) if up.replicates_from(host) => member || (keeps_up(up) && i.suspicion().is_none()),
+                Some(up) if up.replicates_from(host) => {
+                    member || (keeps_up(up) && i.suspicion().is_none())
+                }
                 // Up, told not to acknowledge and not replicating: it needs seeding.
                 Some(up) => member && (up.server.semi_sync_replica || up.replication().is_some()),
                 None => member,
@@ -250,7 +301,9 @@ fn wanted_members(view: &View<'_>, quorum: &QuorumRecord, host: &str, now: Now) 
 }
 
 fn keeps_up(up: &Up<'_>) -> bool {
-    up.replication().and_then(|r| r.lag_seconds).is_none_or(|lag| lag < LAG_LIMIT)
+    up.replication()
+        .and_then(|r| r.lag_seconds)
+        .is_none_or(|lag| lag < LAG_LIMIT)
 }
 
 /// Whether an instance does its part: the primary accepts writes, a replica replicates from it.
@@ -274,12 +327,20 @@ pub(super) fn is_ready(view: &View<'_>, record: &Record, instance: &Instance<'_>
 pub(super) fn all_ready(view: &View<'_>, record: &Record) -> bool {
     let settled = record.quorum.as_ref().is_some_and(|q| q.next.is_none());
     settled
-        && (0..view.wanted).all(|o| view.instances.get(&o).is_some_and(|i| is_ready(view, record, i)))
+        && (0..view.wanted).all(|o| {
+            view.instances
+                .get(&o)
+                .is_some_and(|i| is_ready(view, record, i))
+        })
 }
 
 /// Role labels that are wrong. Services select by them, so: the old role goes before the new one
 /// comes, and an instance with transactions of its own is in no service (moco#801).
-pub(super) fn labels(view: &View<'_>, record: &Record, now: Now) -> BTreeMap<u32, Option<&'static str>> {
+pub(super) fn labels(
+    view: &View<'_>,
+    record: &Record,
+    now: Now,
+) -> BTreeMap<u32, Option<&'static str>> {
     let serving = record.target.is_none()
         && record
             .current
@@ -290,7 +351,11 @@ pub(super) fn labels(view: &View<'_>, record: &Record, now: Now) -> BTreeMap<u32
         .values()
         .filter_map(|instance| {
             let pod = instance.pod?;
-            let is = pod.metadata.labels.get(crate::operator::resources::ROLE_LABEL).map(String::as_str);
+            let is = pod
+                .metadata
+                .labels
+                .get(crate::operator::resources::ROLE_LABEL)
+                .map(String::as_str);
             let current = record.current.as_deref() == Some(&instance.name);
             let should = match (current, &instance.up) {
                 (true, Some(up)) => {
@@ -298,16 +363,23 @@ pub(super) fn labels(view: &View<'_>, record: &Record, now: Now) -> BTreeMap<u32
                     opening.then_some("primary")
                 }
                 // It may be back in a moment, and nobody else has the role.
-                (true, None) => is.filter(|role| *role == "primary" && record.target.is_none()).map(|_| "primary"),
+                (true, None) => is
+                    .filter(|role| *role == "primary" && record.target.is_none())
+                    .map(|_| "primary"),
                 (false, _) if instance.is_errant(now.instant) => None,
                 (false, Some(_)) if is_ready(view, record, instance) => Some("replica"),
                 // Without a primary nothing replicates; what readers see is as good as before.
                 (false, Some(up)) => {
-                    let keep = is == Some("replica") && !up.writable() && instance.suspicion().is_none();
-                    let elsewhere = up.replication().is_none_or(|r| r.source_host != view.host(record.current.as_deref().unwrap_or_default()));
+                    let keep =
+                        is == Some("replica") && !up.writable() && instance.suspicion().is_none();
+                    let elsewhere = up.replication().is_none_or(|r| {
+                        r.source_host != view.host(record.current.as_deref().unwrap_or_default())
+                    });
                     (keep && (!serving || elsewhere)).then_some("replica")
                 }
-                (false, None) => is.filter(|role| *role == "replica" && instance.phase().is_none()).map(|_| "replica"),
+                (false, None) => is
+                    .filter(|role| *role == "replica" && instance.phase().is_none())
+                    .map(|_| "replica"),
             };
             (is != should).then_some((instance.ordinal, should))
         })

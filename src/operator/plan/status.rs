@@ -25,7 +25,11 @@ pub(super) fn status(
     term: u64,
     now: Now,
 ) -> MySQLClusterStatus {
-    let rows: Vec<InstanceRow> = view.instances.values().map(|i| row(view, record, i, now)).collect();
+    let rows: Vec<InstanceRow> = view
+        .instances
+        .values()
+        .map(|i| row(view, record, i, now))
+        .collect();
     let ready = view
         .instances
         .values()
@@ -43,18 +47,28 @@ pub(super) fn status(
         Some((phase, reason)) if !writes => {
             // Before there is a first primary, what keeps the instances from coming up says more.
             let detail = first_problem.filter(|_| *phase == Phase::Bootstrapping);
-            (*phase, detail.map_or(reason.clone(), |d| format!("{reason}; {d}")))
+            (
+                *phase,
+                detail.map_or(reason.clone(), |d| format!("{reason}; {d}")),
+            )
         }
-        _ if complete => (Phase::Running, format!("{ready} of {} instances are ready", view.wanted)),
+        _ if complete => (
+            Phase::Running,
+            format!("{ready} of {} instances are ready", view.wanted),
+        ),
         _ if writes => (Phase::Degraded, first_problem.unwrap_or_default()),
-        _ => (Phase::Pending, first_problem.unwrap_or_else(|| "nothing runs yet".into())),
+        _ => (
+            Phase::Pending,
+            first_problem.unwrap_or_else(|| "nothing runs yet".into()),
+        ),
     };
     let mut status = MySQLClusterStatus {
         observed_generation: cluster.metadata.generation,
         phase,
         reason,
         ready: format!("{ready}/{}", view.wanted),
-        replicas: u32::try_from(view.instances.values().filter(|i| i.pod.is_some()).count()).unwrap_or(0),
+        replicas: u32::try_from(view.instances.values().filter(|i| i.pod.is_some()).count())
+            .unwrap_or(0),
         selector: resources::pod_selector(view.cluster),
         version: primary
             .and_then(|p| Some(p.up.as_ref()?.server.version.clone()))
@@ -83,14 +97,28 @@ fn conditions(
     let running = phase == Phase::Running;
     let stalled = situation.invalid.is_some();
     let resting = matches!(phase, Phase::Running | Phase::Offline | Phase::Paused);
-    let ready_reason = if running { "AllInstancesReady".to_owned() } else { format!("{phase:?}") };
+    let ready_reason = if running {
+        "AllInstancesReady".to_owned()
+    } else {
+        format!("{phase:?}")
+    };
     let truth = |b: bool| if b { "True" } else { "False" };
     let facts = [
-        ("Ready", running && !stalled, ready_reason, status.reason.clone()),
+        (
+            "Ready",
+            running && !stalled,
+            ready_reason,
+            status.reason.clone(),
+        ),
         (
             "Available",
             writes,
-            if writes { "PrimaryWritable" } else { "NoWritablePrimary" }.to_owned(),
+            if writes {
+                "PrimaryWritable"
+            } else {
+                "NoWritablePrimary"
+            }
+            .to_owned(),
             match (&status.current_primary, writes) {
                 (Some(primary), true) => format!("{primary} accepts writes"),
                 _ => status.reason.clone(),
@@ -99,15 +127,29 @@ fn conditions(
         (
             "Progressing",
             !resting && !stalled,
-            status.operation.as_ref().map_or_else(|| format!("{phase:?}"), |o| format!("{:?}", o.kind)),
-            status.operation.as_ref().map_or_else(|| status.reason.clone(), |o| o.step.clone()),
+            status
+                .operation
+                .as_ref()
+                .map_or_else(|| format!("{phase:?}"), |o| format!("{:?}", o.kind)),
+            status
+                .operation
+                .as_ref()
+                .map_or_else(|| status.reason.clone(), |o| o.step.clone()),
         ),
-        ("Degraded", writes && !running, format!("{phase:?}"), status.reason.clone()),
+        (
+            "Degraded",
+            writes && !running,
+            format!("{phase:?}"),
+            status.reason.clone(),
+        ),
         (
             "Stalled",
             stalled,
             if stalled { "InvalidSpec" } else { "SpecUsable" }.to_owned(),
-            situation.invalid.unwrap_or("the spec can be worked with").to_owned(),
+            situation
+                .invalid
+                .unwrap_or("the spec can be worked with")
+                .to_owned(),
         ),
     ];
     facts
@@ -115,7 +157,9 @@ fn conditions(
         .map(|(kind, fact, reason, message)| {
             let value = truth(fact);
             let before = cluster.status.conditions.iter().find(|c| c.kind == kind);
-            let since = before.filter(|c| c.status == value).map(|c| c.last_transition_time.clone());
+            let since = before
+                .filter(|c| c.status == value)
+                .map(|c| c.last_transition_time.clone());
             Condition {
                 kind: kind.to_owned(),
                 status: value.to_owned(),
@@ -145,9 +189,16 @@ fn row(view: &View<'_>, record: &Record, instance: &Instance<'_>, now: Now) -> I
         name: instance.name.clone(),
         role: role.to_owned(),
         ready,
-        state: if ready { "ready".into() } else { state(view, record, instance, now) },
+        state: if ready {
+            "ready".into()
+        } else {
+            state(view, record, instance, now)
+        },
         version: instance.up.as_ref().map(|up| up.server.version.clone()),
-        node: instance.pod.map(|p| p.spec.node_name.clone()).filter(|n| !n.is_empty()),
+        node: instance
+            .pod
+            .map(|p| p.spec.node_name.clone())
+            .filter(|n| !n.is_empty()),
         errant: instance
             .suspicion()
             .filter(|s| s.confirmed(now.instant))
@@ -178,8 +229,12 @@ fn state(view: &View<'_>, record: &Record, instance: &Instance<'_>, now: Now) ->
             return "is stopping".into();
         }
         return match up.replication() {
-            _ if record.current.as_ref() == Some(&instance.name) => "does not accept writes yet".into(),
-            None if up.writable() => "accepts writes without being the primary; being stopped".into(),
+            _ if record.current.as_ref() == Some(&instance.name) => {
+                "does not accept writes yet".into()
+            }
+            None if up.writable() => {
+                "accepts writes without being the primary; being stopped".into()
+            }
             None => "does not replicate yet".into(),
             Some(replication) => replication_state(view, record, replication),
         };
@@ -209,25 +264,58 @@ fn replication_state(view: &View<'_>, record: &Record, replication: &Replication
         ThreadState::Failed(error) => Some(format!("{name} stopped: {error}")),
     };
     thread("the applier", &replication.applier, "")
-        .or_else(|| thread("the receiver", &replication.receiver.state, &replication.receiver.error))
-        .or_else(|| replication.lag_seconds.map(|lag| format!("is {lag:.0} s behind")))
+        .or_else(|| {
+            thread(
+                "the receiver",
+                &replication.receiver.state,
+                &replication.receiver.error,
+            )
+        })
+        .or_else(|| {
+            replication
+                .lag_seconds
+                .map(|lag| format!("is {lag:.0} s behind"))
+        })
         .unwrap_or_else(|| "catches up".into())
 }
 
 /// What keeps a pod from running, from Kubernetes' own words.
 fn pod_state(pod: &Pod) -> String {
-    let containers = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
+    let containers = pod
+        .status
+        .init_container_statuses
+        .iter()
+        .chain(&pod.status.container_statuses);
     for container in containers {
         if let Some(waiting) = &container.state.waiting
-            && !matches!(waiting.reason.as_str(), "" | "ContainerCreating" | "PodInitializing")
+            && !matches!(
+                waiting.reason.as_str(),
+                "" | "ContainerCreating" | "PodInitializing"
+            )
         {
-            return format!("container {}: {}: {}", container.name, waiting.reason, waiting.message);
+            return format!(
+                "container {}: {}: {}",
+                container.name, waiting.reason, waiting.message
+            );
         }
-        if let Some(ended) = container.state.terminated.as_ref().filter(|t| t.exit_code != 0) {
-            return format!("container {} ended with {}: {} {}", container.name, ended.exit_code, ended.reason, ended.message);
+        if let Some(ended) = container
+            .state
+            .terminated
+            .as_ref()
+            .filter(|t| t.exit_code != 0)
+        {
+            return format!(
+                "container {} ended with {}: {} {}",
+                container.name, ended.exit_code, ended.reason, ended.message
+            );
         }
     }
-    if let Some(unscheduled) = pod.status.conditions.iter().find(|c| c.kind == "PodScheduled" && c.status == "False") {
+    if let Some(unscheduled) = pod
+        .status
+        .conditions
+        .iter()
+        .find(|c| c.kind == "PodScheduled" && c.status == "False")
+    {
         return format!("{}: {}", unscheduled.reason, unscheduled.message);
     }
     "its pod is starting".into()

@@ -116,11 +116,9 @@ impl<'a> Instance<'a> {
         match (self.pod, self.sight) {
             (None, _) => true,
             (Some(pod), _) if matches!(pod.status.phase.as_str(), "Failed" | "Succeeded") => true,
-            (Some(_), Some(sight)) if sight.fresh => {
-                sight.status.as_ref().is_some_and(|status| {
-                    status.server.is_none() || status.phase != InstancePhase::Running
-                })
-            }
+            (Some(_), Some(sight)) if sight.fresh => sight.status.as_ref().is_some_and(|status| {
+                status.server.is_none() || status.phase != InstancePhase::Running
+            }),
             // A new pod that was never heard of runs no server that anyone relies on yet.
             (Some(pod), sight) => {
                 pod.status.pod_ip.is_empty() || sight.is_some_and(|sight| sight.status.is_none())

@@ -51,6 +51,7 @@ pub fn pod_selector(cluster: &str) -> String {
     todo!()
 }
 pub const ROLE_LABEL: &str = "mysql.mainstay.dev/role";
+pub const INSTANCE_LABEL: &str = "mysql.mainstay.dev/instance";
 pub const CLUSTER_LABEL: &str = "mysql.mainstay.dev/cluster";
 /// Selects everything of Mainstay's: the label selector of the child caches
 pub const MANAGED_SELECTOR: &str = "app.kubernetes.io/managed-by=mainstay";

@@ -41,7 +41,10 @@ pub(super) fn bootstrap(
     if up.len() < needed || (adopted.is_empty() && first_is_coming) {
         return Decision::wait(
             Phase::Bootstrapping,
-            format!("{} of {needed} servers are up that a first primary needs", up.len()),
+            format!(
+                "{} of {needed} servers are up that a first primary needs",
+                up.len()
+            ),
         );
     }
     match most_advanced(&up) {

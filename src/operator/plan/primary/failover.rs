@@ -13,7 +13,13 @@ use crate::mysql::GtidSet;
 use crate::operator::observe::Now;
 
 /// The primary does not serve: fence it by its replicas, then choose.
-pub(super) fn failover(view: &View<'_>, record: &Record, current: &str, why: String, now: Now) -> Decision {
+pub(super) fn failover(
+    view: &View<'_>,
+    record: &Record,
+    current: &str,
+    why: String,
+    now: Now,
+) -> Decision {
     let Some(quorum) = &record.quorum else {
         return Decision::wait(Phase::Unavailable, format!("{why}; no quorum is on record"));
     };
@@ -48,7 +54,14 @@ pub(super) fn failover(view: &View<'_>, record: &Record, current: &str, why: Str
                 "FailoverStarted",
                 format!("{why}: promoting {}", target.name),
             )],
-            record: Some(begin(view, record, target, OperationKind::Failover, &why, now)),
+            record: Some(begin(
+                view,
+                record,
+                target,
+                OperationKind::Failover,
+                &why,
+                now,
+            )),
             ..Decision::default()
         },
     }
@@ -68,12 +81,22 @@ pub(super) fn stop_receivers(replicas: &[(&Instance<'_>, &Up<'_>)]) -> Option<De
 
 /// The instance whose transactions include everyone's; the lowest ordinal among equals, an instance
 /// that stays before one that is leaving, one with less left to apply before others.
-pub(super) fn most_advanced<'v, 'a>(among: &[(&'v Instance<'a>, &'v Up<'a>)]) -> Result<&'v Instance<'a>, String> {
-    let everything = among.iter().fold(GtidSet::default(), |all, (_, up)| all.union(&up.held));
+pub(super) fn most_advanced<'v, 'a>(
+    among: &[(&'v Instance<'a>, &'v Up<'a>)],
+) -> Result<&'v Instance<'a>, String> {
+    let everything = among
+        .iter()
+        .fold(GtidSet::default(), |all, (_, up)| all.union(&up.held));
     let complete = among
         .iter()
         .filter(|(_, up)| everything.is_subset_of(&up.held))
-        .min_by_key(|(i, up)| (i.leaving(), std::cmp::Reverse(up.executed.count()), i.ordinal));
+        .min_by_key(|(i, up)| {
+            (
+                i.leaving(),
+                std::cmp::Reverse(up.executed.count()),
+                i.ordinal,
+            )
+        });
     if let Some((instance, _)) = complete {
         return Ok(instance);
     }
@@ -86,10 +109,15 @@ pub(super) fn most_advanced<'v, 'a>(among: &[(&'v Instance<'a>, &'v Up<'a>)]) ->
 
 pub(super) fn diverged(phase: Phase, difference: &str) -> Decision {
     Decision {
-        notes: vec![Note::warning("Diverged", format!("no instance has all transactions: {difference}"))],
+        notes: vec![Note::warning(
+            "Diverged",
+            format!("no instance has all transactions: {difference}"),
+        )],
         ..Decision::wait(
             phase,
-            format!("no instance has all transactions, so none is promoted; a person must choose: {difference}"),
+            format!(
+                "no instance has all transactions, so none is promoted; a person must choose: {difference}"
+            ),
         )
     }
 }

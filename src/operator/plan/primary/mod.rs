@@ -71,7 +71,10 @@ pub(super) fn decide(
     if decision.record.is_none() {
         // mariadb#1719: whoever accepts writes without being the primary is told to stop, always.
         for (instance, up) in view.up() {
-            let known = decision.commands.iter().any(|(o, _)| *o == instance.ordinal);
+            let known = decision
+                .commands
+                .iter()
+                .any(|(o, _)| *o == instance.ordinal);
             if up.writable() && record.current.as_deref() != Some(&instance.name) && !known {
                 decision.commands.push((instance.ordinal, Command::Demote));
             }
@@ -99,7 +102,13 @@ fn settled(
             };
         }
         if primary.leaving() {
-            return failover::failover(view, record, current, format!("{current} is stopping"), now);
+            return failover::failover(
+                view,
+                record,
+                current,
+                format!("{current} is stopping"),
+                now,
+            );
         }
         return match lost_data(view, record, primary, up) {
             None => open(primary, up, record),
@@ -123,8 +132,7 @@ fn settled(
                 .filter(|(i, _)| holders.contains(i.name.as_str()))
                 .find(|(_, up)| {
                     up.replication().is_some_and(|r| {
-                        r.receiver.state == ThreadState::On
-                            && r.source_silent_ms < SILENCE_LIMIT_MS
+                        r.receiver.state == ThreadState::On && r.source_silent_ms < SILENCE_LIMIT_MS
                     })
                 });
             match witness {
@@ -141,17 +149,29 @@ fn settled(
                 }
             }
         }
-        _ => Decision::wait(Phase::Degraded, format!("{current} is not heard of just now")),
+        _ => Decision::wait(
+            Phase::Degraded,
+            format!("{current} is not heard of just now"),
+        ),
     }
 }
 
 fn holders(record: &Record) -> BTreeSet<&str> {
-    record.quorum.as_ref().map(quorum::holders).unwrap_or_default()
+    record
+        .quorum
+        .as_ref()
+        .map(quorum::holders)
+        .unwrap_or_default()
 }
 
 /// Whether a read-only primary lacks what its replicas have from elsewhere than themselves: then it
 /// runs on another (emptier, older) volume and must not be opened.
-fn lost_data(view: &View<'_>, record: &Record, primary: &Instance<'_>, up: &Up<'_>) -> Option<String> {
+fn lost_data(
+    view: &View<'_>,
+    record: &Record,
+    primary: &Instance<'_>,
+    up: &Up<'_>,
+) -> Option<String> {
     let holders = holders(record);
     let behind = view
         .up()
@@ -161,11 +181,17 @@ fn lost_data(view: &View<'_>, record: &Record, primary: &Instance<'_>, up: &Up<'
             let own = surplus.of(&theirs.server.server_uuid);
             let lost = surplus.subtract(&own);
             (!lost.is_empty()).then(|| {
-                format!("{} lacks transactions that {} has: {lost}", primary.name, replica.name)
+                format!(
+                    "{} lacks transactions that {} has: {lost}",
+                    primary.name, replica.name
+                )
             })
         });
     if behind.is_none() && record.written && up.executed.is_empty() {
-        return Some(format!("{} is empty although the cluster was written to", primary.name));
+        return Some(format!(
+            "{} is empty although the cluster was written to",
+            primary.name
+        ));
     }
     behind
 }
@@ -173,7 +199,10 @@ fn lost_data(view: &View<'_>, record: &Record, primary: &Instance<'_>, up: &Up<'
 /// A primary that restarted, or was just promoted: set the rules, then open it.
 fn open(primary: &Instance<'_>, up: &Up<'_>, record: &Record) -> Decision {
     let acks = record.quorum.as_ref().map_or(0, |q| q.current.acks);
-    let mut decision = Decision::wait(Phase::Degraded, format!("{} is being opened for writes", primary.name));
+    let mut decision = Decision::wait(
+        Phase::Degraded,
+        format!("{} is being opened for writes", primary.name),
+    );
     if is_promoted(up, acks) {
         decision.open = Some(primary.ordinal);
     } else {

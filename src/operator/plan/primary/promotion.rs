@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
+use jiff::Timestamp;
 
 use super::super::quorum;
 use super::super::view::{Instance, View};
@@ -40,7 +40,10 @@ pub(super) fn begin(
     Record {
         current: record.current.clone(),
         target: Some(target.name.clone()),
-        quorum: quorum.or(Some(QuorumRecord { current: next.clone(), next: Some(next) })),
+        quorum: quorum.or(Some(QuorumRecord {
+            current: next.clone(),
+            next: Some(next),
+        })),
         operation: Some(Operation {
             kind,
             step: format!("promoting {}", target.name),
@@ -61,14 +64,22 @@ pub(super) fn moving(view: &View<'_>, record: &Record, target: &str, now: Now) -
         (_, false) => Phase::FailingOver,
     };
     let abandon = |why: String| Decision {
-        notes: vec![Note::warning("PromotionAbandoned", format!("{target} is not promoted: {why}"))],
+        notes: vec![Note::warning(
+            "PromotionAbandoned",
+            format!("{target} is not promoted: {why}"),
+        )],
         record: Some(Record {
             target: None,
             operation: None,
-            quorum: record.current.is_some().then(|| record.quorum.clone()).flatten().map(|q| QuorumRecord {
-                current: q.current,
-                next: None,
-            }),
+            quorum: record
+                .current
+                .is_some()
+                .then(|| record.quorum.clone())
+                .flatten()
+                .map(|q| QuorumRecord {
+                    current: q.current,
+                    next: None,
+                }),
             ..record.clone()
         }),
         ..Decision::default()
@@ -107,22 +118,32 @@ pub(super) fn moving(view: &View<'_>, record: &Record, target: &str, now: Now) -
             required = required.union(&theirs.executed);
         } else {
             let holders = quorum::holders(quorum);
-            let visible: Vec<_> = view.up().filter(|(i, _)| holders.contains(i.name.as_str())).collect();
+            let visible: Vec<_> = view
+                .up()
+                .filter(|(i, _)| holders.contains(i.name.as_str()))
+                .collect();
             let seen = visible.iter().map(|(i, _)| i.name.as_str()).collect();
             if !quorum::covers(quorum, &seen) {
-                return abandon("too few of the replicas that may hold acknowledged writes are visible".into());
+                return abandon(
+                    "too few of the replicas that may hold acknowledged writes are visible".into(),
+                );
             }
             // A replica already pointed at the target receives nothing from the old primary.
             let to_stop: Vec<_> = visible
                 .iter()
                 .filter(|(i, theirs)| {
                     i.name == target
-                        || theirs.replication().is_some_and(|r| r.source_host != view.host(target))
+                        || theirs
+                            .replication()
+                            .is_some_and(|r| r.source_host != view.host(target))
                 })
                 .copied()
                 .collect();
             if let Some(stop) = stop_receivers(&to_stop) {
-                return Decision { waiting: Some((phase, "stopping receivers".into())), ..stop };
+                return Decision {
+                    waiting: Some((phase, "stopping receivers".into())),
+                    ..stop
+                };
             }
             for (_, theirs) in &visible {
                 required = required.union(&theirs.held);
@@ -143,7 +164,10 @@ pub(super) fn moving(view: &View<'_>, record: &Record, target: &str, now: Now) -
         return Decision {
             commands: vec![(
                 instance.ordinal,
-                Command::Promote(Promote { required: required.to_string(), acks: next.acks }),
+                Command::Promote(Promote {
+                    required: required.to_string(),
+                    acks: next.acks,
+                }),
             )],
             ..Decision::wait(phase, format!("{target} applies what it received"))
         };
@@ -158,7 +182,10 @@ pub(super) fn moving(view: &View<'_>, record: &Record, target: &str, now: Now) -
         record: Some(Record {
             current: Some(target.to_owned()),
             target: None,
-            quorum: Some(QuorumRecord { current: next, next: None }),
+            quorum: Some(QuorumRecord {
+                current: next,
+                next: None,
+            }),
             operation: None,
             ..record.clone()
         }),

@@ -30,7 +30,8 @@ pub(super) fn switchover(
         if !up.replicates_from(&host) {
             return Some(format!("does not replicate from {}", primary.name));
         }
-        (!members.contains(instance.name.as_str())).then(|| "may not acknowledge commits yet".into())
+        (!members.contains(instance.name.as_str()))
+            .then(|| "may not acknowledge commits yet".into())
     };
     let target = match handover.to {
         Some(name) => match view.named(name) {
@@ -49,15 +50,28 @@ pub(super) fn switchover(
     };
     match target {
         Err(why) => Decision {
-            notes: vec![Note::warning("SwitchoverRefused", format!("{}: {why}", handover.reason))],
+            notes: vec![Note::warning(
+                "SwitchoverRefused",
+                format!("{}: {why}", handover.reason),
+            )],
             ..Decision::default()
         },
         Ok(target) => Decision {
             notes: vec![Note::normal(
                 "SwitchoverStarted",
-                format!("{} hands over to {}: {}", primary.name, target.name, handover.reason),
+                format!(
+                    "{} hands over to {}: {}",
+                    primary.name, target.name, handover.reason
+                ),
             )],
-            record: Some(begin(view, record, target, OperationKind::Switchover, &handover.reason, now)),
+            record: Some(begin(
+                view,
+                record,
+                target,
+                OperationKind::Switchover,
+                &handover.reason,
+                now,
+            )),
             ..Decision::default()
         },
     }

@@ -1,0 +1,4 @@
+//! stub
+pub(super) fn run() -> Result<(), std::io::Error> {
+    todo!()
+}
