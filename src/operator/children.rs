@@ -49,7 +49,10 @@ impl Children {
     }
 
     /// Template hash of each wanted pod.
-    pub(super) fn templates(&self, cluster: &Cluster) -> Result<BTreeMap<u32, String>, InvalidSpec> {
+    pub(super) fn templates(
+        &self,
+        cluster: &Cluster,
+    ) -> Result<BTreeMap<u32, String>, InvalidSpec> {
         (0..cluster.spec.instances)
             .map(|ordinal| {
                 let pod = resources::pod(&self.context(cluster), ordinal)?;

@@ -34,21 +34,25 @@ pub enum InvalidSpec {
 
 // names.rs
 pub fn instance_name(cluster: &str, ordinal: u32) -> String {
-    todo!()
+    format!("{cluster}-{ordinal}")
 }
 /// ordinal of an instance of that cluster: `demo-2` -> 2
 pub fn ordinal(cluster: &str, instance: &str) -> Option<u32> {
-    todo!()
+    instance
+        .strip_prefix(cluster)?
+        .strip_prefix("-")?
+        .parse()
+        .ok()
 }
 /// DNS name of an instance: NAME-0.NAME-instances.NS.svc
 pub fn host(cluster: &str, namespace: &str, instance: &str) -> String {
-    todo!()
+    format!("{instance}.{cluster}-instances.{namespace}.svc")
 }
 pub fn volume_claim_name(instance: &str) -> String {
     todo!()
 }
 pub fn pod_selector(cluster: &str) -> String {
-    todo!()
+    String::new()
 }
 pub const ROLE_LABEL: &str = "mysql.mainstay.dev/role";
 pub const INSTANCE_LABEL: &str = "mysql.mainstay.dev/instance";

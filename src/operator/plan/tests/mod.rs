@@ -1,1 +1,312 @@
-//! x
+//! The plan, played against modelled servers.
+
+mod model;
+
+use proptest::prelude::*;
+
+use self::model::World;
+use crate::api::{PROMOTE_ANNOTATION, Phase};
+use crate::operator::resources::ROLE_LABEL;
+
+/// A cluster that is up, with some writes in it.
+fn running(instances: u32) -> World {
+    let mut world = World::new(instances);
+    world.must_settle();
+    for _ in 0..3 {
+        world.tick(true);
+    }
+    world
+}
+
+fn role(world: &World, ordinal: u32) -> Option<&str> {
+    world
+        .pods
+        .get(&ordinal)?
+        .metadata
+        .labels
+        .get(ROLE_LABEL)
+        .map(String::as_str)
+}
+
+#[test]
+fn a_new_cluster_comes_up_with_the_first_instance_as_primary() {
+    for instances in [1, 2, 3, 5, 9] {
+        let world = running(instances);
+        let status = &world.cluster.status;
+        assert_eq!(status.current_primary.as_deref(), Some("demo-0"));
+        assert_eq!(status.ready, format!("{instances}/{instances}"));
+        let quorum = &status.quorum.as_ref().unwrap().current;
+        assert_eq!(quorum.acks, instances / 2);
+        assert_eq!(quorum.members.len() as u32, instances - 1);
+        assert_eq!(role(&world, 0), Some("primary"));
+        assert!((1..instances).all(|o| role(&world, o) == Some("replica")));
+        assert!(world.acknowledged.count() > 0, "writes are acknowledged");
+    }
+}
+
+#[test]
+fn moco_449_a_settled_cluster_is_left_alone() {
+    let mut world = running(3);
+    world.must_settle();
+    let before = world.acts;
+    for _ in 0..20 {
+        world.tick(true);
+        world.reconcile(usize::MAX);
+    }
+    assert_eq!(world.acts, before, "{:#?}", world.notes);
+}
+
+#[test]
+fn a_killed_primary_is_replaced_and_comes_back_as_a_replica() {
+    let mut world = running(3);
+    world.tick(true);
+    world.kill(0);
+    world.reconcile(usize::MAX);
+    assert_ne!(world.current(), Some(0));
+    let primary = world.current().unwrap();
+    assert!(
+        !world.servers[&primary].read_only,
+        "opened in the same reconcile"
+    );
+    assert_eq!(role(&world, primary), Some("primary"));
+    world.must_settle();
+    assert_eq!(role(&world, 0), Some("replica"));
+    assert_eq!(world.failovers, 1);
+}
+
+#[test]
+fn moco_846_a_primary_cut_off_the_network_is_replaced_and_rejoins_when_healed() {
+    let mut world = running(3);
+    world.cut.insert(0);
+    for _ in 0..12 {
+        world.tick(true);
+        world.reconcile(usize::MAX);
+    }
+    assert_ne!(world.current(), Some(0), "{:#?}", world.notes);
+    let before = world.acknowledged.count();
+    world.tick(true);
+    world.tick(true);
+    assert!(
+        world.acknowledged.count() > before,
+        "the new primary takes writes"
+    );
+    world.cut.clear();
+    world.must_settle();
+}
+
+#[test]
+fn unknown_is_not_down_while_a_replica_still_hears_the_primary() {
+    // The operator alone lost sight: modelled as the sight being cut while replication goes on.
+    let mut world = running(3);
+    let (mut observed, now) = world.observe();
+    let sight = observed.sights.get_mut(&0).unwrap();
+    sight.fresh = false;
+    sight.since = now.instant - std::time::Duration::from_secs(60);
+    let step = super::plan(&world.cluster, &observed, None, model::TERM, now);
+    assert!(!step.record_changed && step.commands.is_empty(), "{step:?}");
+    assert!(
+        step.status.reason.contains("still hears of it"),
+        "{}",
+        step.status.reason
+    );
+}
+
+#[test]
+fn a_failover_without_proof_waits_and_says_for_whom() {
+    let mut world = running(3);
+    world.cut.insert(2);
+    world.kill(0);
+    world.pods.remove(&0);
+    world.reconcile(usize::MAX);
+    assert_eq!(world.current(), Some(0));
+    let status = &world.cluster.status;
+    assert_eq!(status.phase, Phase::Unavailable);
+    assert!(status.reason.contains("demo-2"), "{}", status.reason);
+}
+
+#[test]
+fn a_switchover_on_request_is_clean() {
+    let mut world = running(3);
+    let promote = (PROMOTE_ANNOTATION.to_owned(), "demo-2".to_owned());
+    world.cluster.metadata.annotations.extend([promote]);
+    world.reconcile(usize::MAX);
+    assert_eq!(world.current(), Some(2));
+    world.must_settle();
+    assert!(world.cluster.metadata.annotations.is_empty());
+    assert_eq!(world.failovers, 0);
+}
+
+#[test]
+fn a_request_to_promote_a_stranger_is_refused_in_words() {
+    let mut world = running(3);
+    let promote = (PROMOTE_ANNOTATION.to_owned(), "demo-7".to_owned());
+    world.cluster.metadata.annotations.extend([promote]);
+    world.reconcile(usize::MAX);
+    assert_eq!(world.current(), Some(0));
+    assert!(
+        world
+            .notes
+            .iter()
+            .any(|n| n.starts_with("SwitchoverRefused") && n.contains("demo-7"))
+    );
+}
+
+#[test]
+fn deleting_the_primarys_pod_hands_over_before_it_stops() {
+    let mut world = running(3);
+    world.delete(0);
+    world.reconcile(usize::MAX);
+    assert_eq!(world.failovers, 0);
+    assert_ne!(world.current(), Some(0));
+    world.must_settle();
+}
+
+#[test]
+fn moco_795_843_scale_out_and_in_with_writes() {
+    let mut world = running(1);
+    for instances in [3, 5, 3, 1, 2] {
+        world.cluster.spec.instances = instances;
+        for _ in 0..30 {
+            world.tick(true);
+            world.reconcile(usize::MAX);
+        }
+        world.must_settle();
+        assert_eq!(world.pods.len() as u32, instances);
+        let quorum = &world.cluster.status.quorum.as_ref().unwrap().current;
+        assert_eq!(
+            (quorum.members.len() as u32, quorum.acks),
+            (instances - 1, instances / 2)
+        );
+    }
+    assert_eq!(world.failovers, 0);
+}
+
+#[test]
+fn scaling_in_the_primary_hands_over_first() {
+    let mut world = running(3);
+    let promote = (PROMOTE_ANNOTATION.to_owned(), "demo-2".to_owned());
+    world.cluster.metadata.annotations.extend([promote]);
+    world.must_settle();
+    world.cluster.spec.instances = 2;
+    world.must_settle();
+    assert_eq!(world.failovers, 0);
+    assert!(world.current().unwrap() < 2);
+}
+
+#[test]
+fn bitpoke_404_a_rolling_update_switches_over_once() {
+    let mut world = running(3);
+    world.template = "t2".into();
+    for _ in 0..60 {
+        world.tick(true);
+        world.reconcile(usize::MAX);
+    }
+    world.must_settle();
+    assert_eq!(world.failovers, 0);
+    let moves = world
+        .notes
+        .iter()
+        .filter(|n| n.starts_with("SwitchoverStarted"))
+        .count();
+    assert_eq!(moves, 1, "{:#?}", world.notes);
+}
+
+#[test]
+fn cnpg_1710_offline_and_back_keeps_everything() {
+    let mut world = running(3);
+    world.cluster.spec.offline = true;
+    for _ in 0..5 {
+        world.reconcile(usize::MAX);
+        world.tick(false);
+    }
+    assert!(world.pods.is_empty());
+    assert_eq!(world.cluster.status.phase, Phase::Offline);
+    world.cluster.spec.offline = false;
+    world.must_settle();
+}
+
+#[test]
+fn a_paused_cluster_is_not_touched() {
+    let mut world = running(3);
+    world.cluster.spec.paused = true;
+    world.reconcile(usize::MAX);
+    let before = world.acts;
+    world.kill(0);
+    world.reconcile(usize::MAX);
+    assert_eq!(world.acts, before);
+    world.cluster.spec.paused = false;
+    world.must_settle();
+}
+
+#[test]
+fn mariadb_1108_a_primary_on_an_empty_volume_is_not_opened() {
+    let mut world = running(3);
+    world.must_settle();
+    world.delete_by_force(0);
+    world.servers.insert(0, model::Server::default());
+    world.must_settle();
+    assert_ne!(world.current(), Some(0));
+}
+
+#[derive(Clone, Debug)]
+enum Fault {
+    Kill(u32),
+    Delete(u32),
+    DeleteByForce(u32),
+    Cut(u32),
+    Heal,
+    Promote(u32),
+    Scale(u32),
+    Tick(bool),
+    /// A reconcile whose operator dies after so many effects.
+    Reconcile(usize),
+}
+
+fn fault() -> impl Strategy<Value = Fault> {
+    prop_oneof![
+        1 => (0u32..5).prop_map(Fault::Kill),
+        1 => (0u32..5).prop_map(Fault::Delete),
+        1 => (0u32..5).prop_map(Fault::DeleteByForce),
+        1 => (0u32..5).prop_map(Fault::Cut),
+        2 => Just(Fault::Heal),
+        1 => (0u32..3).prop_map(Fault::Promote),
+        1 => (1u32..6).prop_map(Fault::Scale),
+        6 => any::<bool>().prop_map(Fault::Tick),
+        3 => (0usize..6).prop_map(Fault::Reconcile),
+        3 => Just(Fault::Reconcile(usize::MAX)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+
+    /// Whatever happens, in whatever order, with the operator dying between any two effects: no
+    /// acknowledged write is lost (checked whenever a primary is opened and at the end), and once
+    /// faults stop the cluster comes to rest and is left alone.
+    #[test]
+    fn no_history_loses_an_acknowledged_write(
+        instances in 1u32..6,
+        faults in proptest::collection::vec(fault(), 0..60),
+    ) {
+        let mut world = running(instances);
+        for fault in faults {
+            match fault {
+                Fault::Kill(o) => world.kill(o),
+                Fault::Delete(o) => world.delete(o),
+                Fault::DeleteByForce(o) => world.delete_by_force(o),
+                Fault::Cut(o) => { world.cut.insert(o); }
+                Fault::Heal => world.cut.clear(),
+                Fault::Promote(o) => {
+                    let promote = (PROMOTE_ANNOTATION.to_owned(), format!("demo-{o}"));
+                    world.cluster.metadata.annotations.extend([promote]);
+                }
+                Fault::Scale(n) => world.cluster.spec.instances = n,
+                Fault::Tick(write) => world.tick(write),
+                Fault::Reconcile(budget) => world.reconcile(budget),
+            }
+        }
+        world.cut.clear();
+        world.cluster.metadata.annotations.clear();
+        world.must_settle();
+    }
+}
