@@ -173,6 +173,16 @@ mod tests {
     }
 
     #[test]
+    fn the_sample_is_what_its_readers_take_it_for() {
+        let sample: Value =
+            serde_yaml::from_str(include_str!("../../../manifests/samples/mysqlcluster.yaml"))
+                .unwrap();
+        assert_eq!(sample["apiVersion"], MYSQL_CLUSTER.api_version());
+        let spec: MySQLClusterSpec = serde_json::from_value(sample["spec"].clone()).unwrap();
+        assert_eq!((spec.instances, spec.storage.size.as_str()), (3, "1Gi"));
+    }
+
+    #[test]
     fn defaults_of_the_schema_are_the_defaults_of_the_code() {
         let mut spec = properties("spec");
         spec["default"] = json!({});

@@ -64,7 +64,7 @@ pub(super) fn requiring(mut schema: Value, required: &[&str]) -> Value {
 }
 
 /// A list that is replaced as a whole.
-pub(super) fn list(description: &str, items: Value) -> Value {
+pub(super) fn list(description: &str, items: &Value) -> Value {
     json!({
         "type": "array",
         "description": description,
@@ -74,7 +74,7 @@ pub(super) fn list(description: &str, items: Value) -> Value {
 }
 
 /// A list whose items are told apart by the field `key`.
-pub(super) fn keyed_list(description: &str, key: &str, items: Value) -> Value {
+pub(super) fn keyed_list(description: &str, key: &str, items: &Value) -> Value {
     let mut schema = list(description, items);
     schema["x-kubernetes-list-type"] = json!("map");
     schema["x-kubernetes-list-map-keys"] = json!([key]);

@@ -25,7 +25,7 @@ pub(super) fn schema() -> Value {
                 "version",
                 defaulting(
                     pattern(
-                        "MySQL series or version, such as 9.7 or 9.7.4. Chooses the image docker.io/library/mysql:VERSION where none is named.",
+                        "MySQL series or version as a text, such as \"9.7\" or \"9.7.4\". Chooses the image docker.io/library/mysql:VERSION where none is named.",
                         32,
                         r"^[0-9]+\.[0-9]+(\.[0-9]+){0,2}$",
                     ),
@@ -102,15 +102,20 @@ fn config() -> Value {
 }
 
 fn storage() -> Value {
-    let mut size = pattern(
+    let mut size = text(
         "Size of each instance's volume, a quantity such as 10Gi. It can grow where the storage class allows it, never shrink.",
         20,
-        QUANTITY,
     );
-    size["x-kubernetes-validations"] = json!([rule(
-        "!isQuantity(self) || quantity(self).compareTo(quantity('256Mi')) >= 0",
-        "spec.storage.size must be at least 256Mi: an empty MySQL needs as much",
-    )]);
+    size["x-kubernetes-validations"] = json!([
+        rule(
+            "isQuantity(self)",
+            "spec.storage.size must be a quantity such as 10Gi",
+        ),
+        rule(
+            "!isQuantity(self) || quantity(self).compareTo(quantity('256Mi')) >= 0",
+            "spec.storage.size must be at least 256Mi: an empty MySQL needs as much",
+        ),
+    ]);
     object(
         "One volume per instance. Volumes stay when the cluster is deleted; a cluster of the same name adopts them.",
         &[
@@ -194,7 +199,7 @@ fn scheduling() -> Value {
             ),
         ],
     );
-    let mut tolerations = list("Taints that are tolerated.", toleration);
+    let mut tolerations = list("Taints that are tolerated.", &toleration);
     tolerations["maxItems"] = json!(32);
     object(
         "Where pods may run. Instances always prefer to be apart.",

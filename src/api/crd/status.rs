@@ -47,11 +47,11 @@ pub(super) fn schema() -> Value {
             ("operation", operation()),
             (
                 "conditions",
-                keyed_list("Conditions, Ready first.", "type", condition()),
+                keyed_list("Conditions, Ready first.", "type", &condition()),
             ),
             (
                 "instances",
-                keyed_list("One row an instance.", "name", instance()),
+                keyed_list("One row an instance.", "name", &instance()),
             ),
         ],
     )
@@ -67,7 +67,7 @@ fn quorum() -> Value {
                     "members",
                     list(
                         "Replicas whose acknowledgement counts.",
-                        json!({ "type": "string" }),
+                        &json!({ "type": "string" }),
                     ),
                 ),
                 (

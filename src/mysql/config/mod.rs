@@ -28,8 +28,6 @@ const DEFAULTS: &[(&str, &str)] = &[
     // Three days. The server's thirty fill a small volume; a replica that was away for longer is
     // seeded anew by clone.
     ("binlog_expire_logs_seconds", "259200"),
-    // The server reads its container's limits rather than the node's (unknown before 9.7).
-    ("loose_container_aware", "ON"),
     // Nothing of ours speaks the X protocol; its port and socket stay closed unless asked for.
     ("loose_mysqlx", "OFF"),
     // Seconds without an event or heartbeat (every 2 s) until a replica takes its link for dead.

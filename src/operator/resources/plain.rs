@@ -45,7 +45,7 @@ fn config_map_child(context: &Context<'_>) -> Result<Child, InvalidSpec> {
     ))
 }
 
-fn service(context: &Context<'_>, name: &str, spec: Value) -> Child {
+fn service(context: &Context<'_>, name: &str, spec: &Value) -> Child {
     child(
         context,
         SERVICE,
@@ -60,7 +60,7 @@ fn instances_service(context: &Context<'_>) -> Child {
     service(
         context,
         &headless_service(context.name()),
-        json!({
+        &json!({
             "type": "ClusterIP",
             "clusterIP": "None",
             "publishNotReadyAddresses": true,
@@ -77,7 +77,7 @@ fn role_service(context: &Context<'_>, name: &str, role: &str) -> Child {
     service(
         context,
         name,
-        json!({
+        &json!({
             "type": "ClusterIP",
             "selector": { CLUSTER_LABEL: context.name(), ROLE_LABEL: role },
             "ports": [port("mysql", MYSQL_PORT)],

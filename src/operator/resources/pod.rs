@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(hash_of(&demo, "mainstay:1"), hash_of(&demo, "mainstay:2"));
         // If this fails, the change replaces every pod of every cluster once the operator is
         // upgraded. Is that meant?
-        assert_eq!(hash_of(&demo, "mainstay:1"), "PINNED");
+        assert_eq!(hash_of(&demo, "mainstay:1"), "9bc8902fcf5d7876");
     }
 
     #[test]
