@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ResourceRequirements, Toleration};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use crate::client::Resource;
 
@@ -28,13 +29,16 @@ pub struct MySQLClusterSpec {
     /// MySQL series or version, such as `9.7`; chooses the image where none is named.
     pub version: String,
     /// Image with `mysqld`; overrides what `version` would choose.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// mysqld variables, by name. Numbers are accepted and kept as text.
+    /// mysqld variables, by name. Numbers and booleans are accepted and kept as text; a value that
+    /// is none of these (a list, a map) begins with [`NOT_A_SCALAR`].
     #[serde(deserialize_with = "scalars")]
     pub config: BTreeMap<String, String>,
     /// Volumes.
     pub storage: StorageSpec,
     /// Requests and limits of the MySQL container.
+    #[serde(deserialize_with = "quantities_as_text")]
     pub resources: ResourceRequirements,
     /// Where pods may run.
     pub scheduling: SchedulingSpec,
@@ -264,29 +268,49 @@ pub struct InstanceRow {
     pub config_hash: Option<String>,
 }
 
-/// A map whose values may be written as text, numbers or booleans in YAML.
+/// Marks a value of `spec.config` that was a list or a map. The schema can't refuse those (a map of
+/// "text, number or boolean" has no structural schema), and an object that does not decode could
+/// only be ignored; so it decodes, and rendering refuses the value by its variable's name.
+pub const NOT_A_SCALAR: char = '\0';
+
+/// A map whose values may be written as text, numbers or booleans in YAML, where an unquoted `ON`
+/// is a boolean.
 fn scalars<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Scalar {
-        Text(String),
-        Integer(i64),
-        Flag(bool),
-        Number(f64),
-    }
-    let map = BTreeMap::<String, Scalar>::deserialize(from)?;
+    let map = Option::<BTreeMap<String, Value>>::deserialize(from)?.unwrap_or_default();
     Ok(map
         .into_iter()
-        .map(|(name, value)| {
+        .filter_map(|(name, value)| {
             let text = match value {
-                Scalar::Text(text) => text,
-                Scalar::Integer(number) => number.to_string(),
-                Scalar::Flag(flag) => if flag { "ON" } else { "OFF" }.to_owned(),
-                Scalar::Number(number) => number.to_string(),
+                Value::Null => return None,
+                Value::String(text) => text,
+                Value::Bool(flag) => if flag { "ON" } else { "OFF" }.to_owned(),
+                Value::Number(number) => number.to_string(),
+                other => format!("{NOT_A_SCALAR}{other}"),
             };
-            (name, text)
+            Some((name, text))
         })
         .collect())
+}
+
+/// Quantities may be written as numbers (`cpu: 1`); the generated type reads text only.
+fn quantities_as_text<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<ResourceRequirements, D::Error> {
+    let mut value = Value::deserialize(from)?;
+    if value.is_null() {
+        return Ok(ResourceRequirements::default());
+    }
+    for side in ["limits", "requests"] {
+        let Some(amounts) = value.get_mut(side).and_then(Value::as_object_mut) else {
+            continue;
+        };
+        for amount in amounts.values_mut() {
+            if let Value::Number(number) = amount {
+                *amount = Value::String(number.to_string());
+            }
+        }
+    }
+    serde_json::from_value(value).map_err(serde::de::Error::custom)
 }
 
 #[cfg(test)]
@@ -303,9 +327,30 @@ mod tests {
     #[test]
     fn config_values_may_be_numbers_or_booleans() {
         let spec: MySQLClusterSpec =
-            serde_json::from_str(r#"{"config":{"max_connections":500,"a":true,"b":"x"}}"#).unwrap();
+            serde_json::from_str(r#"{"config":{"max_connections":500,"a":true,"b":"x","c":0.5,"d":18446744073709551615,"e":null}}"#).unwrap();
         assert_eq!(spec.config["max_connections"], "500");
         assert_eq!(spec.config["a"], "ON");
         assert_eq!(spec.config["b"], "x");
+        assert_eq!(spec.config["c"], "0.5");
+        assert_eq!(spec.config["d"], "18446744073709551615");
+        assert!(!spec.config.contains_key("e"));
+    }
+
+    #[test]
+    fn a_value_that_no_variable_can_have_does_not_make_the_object_unreadable() {
+        let spec: MySQLClusterSpec =
+            serde_json::from_str(r#"{"config":{"sql_mode":["ANSI"]}}"#).unwrap();
+        assert!(spec.config["sql_mode"].starts_with(NOT_A_SCALAR));
+    }
+
+    #[test]
+    fn resources_may_be_numbers() {
+        let spec: MySQLClusterSpec =
+            serde_json::from_str(r#"{"resources":{"limits":{"cpu":2,"memory":"1Gi"}}}"#).unwrap();
+        let limits = spec.resources.limits.unwrap();
+        assert_eq!(
+            (limits["cpu"].0.as_str(), limits["memory"].0.as_str()),
+            ("2", "1Gi")
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! What is known of MySQL: GTID sets, server state, variables, versions, statements, connections.
 //! Nothing here knows Kubernetes.
 
+pub mod config;
 mod gtid;
 mod state;
 

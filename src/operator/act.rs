@@ -157,7 +157,7 @@ impl Actor {
                 self.stores.volumes.expect_deleted(&meta.key(), &meta.uid);
             }
         }
-        for ordinal in &plan.create_volumes {
+        for ordinal in &plan.apply_volumes {
             let claim = self.children.volume_claim(cluster, *ordinal);
             if let Some(problem) = self.children.apply(&claim).await? {
                 done.problem = Some(problem);

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::kinds::{Pod, VolumeClaim};
+use super::resources::ClaimChange;
 use crate::instance::{AppAccount, InstanceStatus};
 use crate::mysql::GtidSet;
 
@@ -31,6 +32,8 @@ pub struct Observed {
     pub sights: BTreeMap<u32, Sight>,
     /// The application's account as its Secret has it.
     pub app: Option<AppAccount>,
+    /// What the volume claims that exist need to be as the spec asks.
+    pub claims: BTreeMap<u32, ClaimChange>,
     /// Template hash that each wanted pod should carry; empty while the spec is invalid.
     pub templates: BTreeMap<u32, String>,
 }

@@ -88,6 +88,13 @@ impl ClusterReconciler {
                 Some((resources::ordinal(&meta.name, instance)?, volume))
             })
             .collect();
+        let claims = volumes
+            .iter()
+            .map(|(ordinal, live)| {
+                let wanted = self.children.volume_claim(cluster, *ordinal);
+                (*ordinal, resources::claim_change(&wanted, live))
+            })
+            .collect();
         let secret = |suffix: &str| {
             let name = format!("{}-{suffix}", meta.name);
             self.stores
@@ -110,6 +117,7 @@ impl ClusterReconciler {
         Ok(Observed {
             pods,
             volumes,
+            claims,
             sights,
             app,
             templates: BTreeMap::new(),

@@ -52,6 +52,20 @@ impl Record {
     }
 }
 
+impl Record {
+    /// The primary, the target and all who may acknowledge: whose data may be needed.
+    fn holders(&self) -> BTreeSet<&str> {
+        let mut holders = self
+            .quorum
+            .as_ref()
+            .map(quorum::holders)
+            .unwrap_or_default();
+        holders.extend(self.current.as_deref());
+        holders.extend(self.target.as_deref());
+        holders
+    }
+}
+
 impl QuorumRecord {
     /// The rule in force while a change of members may be under way, as one quorum.
     fn settled_rule(self) -> Quorum {
@@ -120,9 +134,9 @@ pub struct Plan {
     pub open: Option<u32>,
     /// Accounts to ensure on the primary.
     pub ensure_app: Option<(u32, AppAccount)>,
-    /// Volume claims to create.
-    pub create_volumes: Vec<u32>,
-    /// Volume claims to delete: never bound, of another class than the spec asks for now.
+    /// Volume claims to create, or to bring to what the spec asks.
+    pub apply_volumes: Vec<u32>,
+    /// Volume claims to delete: never bound, and asking for what can't be changed in place.
     pub delete_volumes: Vec<u32>,
     /// Pods to create.
     pub create_pods: Vec<u32>,
@@ -144,7 +158,7 @@ impl Plan {
             || !self.commands.is_empty()
             || self.open.is_some()
             || self.ensure_app.is_some()
-            || !self.create_volumes.is_empty()
+            || !self.apply_volumes.is_empty()
             || !self.delete_volumes.is_empty()
             || !self.create_pods.is_empty()
             || !self.delete_pods.is_empty()
@@ -167,8 +181,8 @@ pub fn plan(
     term: u64,
     now: Now,
 ) -> Plan {
-    let view = View::new(cluster, observed);
     let record = Record::of(&cluster.status);
+    let view = View::new(cluster, observed, &record);
     let mut plan = Plan::default();
 
     if cluster.spec.paused {
@@ -232,7 +246,7 @@ pub fn plan(
         plan.notes.extend(upkeep.notes);
         plan.labels = replicas::labels(&view, &record, now);
         if invalid.is_none() {
-            pods::upkeep(cluster, &view, observed, &record, &outdated, &mut plan);
+            pods::upkeep(&view, observed, &record, &outdated, &mut plan);
         }
         plan.ensure_app = ensure_app(cluster, &view, &record, observed);
         plan.clear_promote = fulfilled && record.target.is_none();

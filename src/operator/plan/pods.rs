@@ -6,9 +6,9 @@ use jiff::Timestamp;
 
 use super::view::{Instance, View};
 use super::{Note, Plan, Record, quorum, replicas};
-use crate::operator::kinds::{Cluster, VolumeClaim};
+use crate::operator::kinds::Cluster;
 use crate::operator::observe::Observed;
-use crate::operator::resources::TEMPLATE_HASH_ANNOTATION;
+use crate::operator::resources::{ClaimChange, TEMPLATE_HASH_ANNOTATION};
 
 /// Instances whose volume is older than the cluster object: they hold another cluster's life.
 pub(super) fn adopted(cluster: &Cluster, observed: &Observed) -> BTreeSet<u32> {
@@ -41,20 +41,31 @@ pub(super) fn outdated(view: &View<'_>, observed: &Observed) -> BTreeSet<u32> {
 }
 
 pub(super) fn upkeep(
-    cluster: &Cluster,
     view: &View<'_>,
     observed: &Observed,
     record: &Record,
     outdated: &BTreeSet<u32>,
     plan: &mut Plan,
 ) {
-    for ordinal in 0..view.wanted {
-        match observed.volumes.get(&ordinal) {
-            None => plan.create_volumes.push(ordinal),
-            Some(volume) if is_misfit(cluster, volume) => plan.delete_volumes.push(ordinal),
-            Some(_) => {}
+    for instance in view.instances.values().filter(|i| view.needs(i, record)) {
+        let ordinal = instance.ordinal;
+        match (
+            observed.volumes.get(&ordinal),
+            observed.claims.get(&ordinal),
+        ) {
+            (None, _) | (_, Some(ClaimChange::Apply)) => plan.apply_volumes.push(ordinal),
+            (Some(volume), Some(ClaimChange::Replace)) => {
+                if !volume.metadata.is_terminating() {
+                    plan.delete_volumes.push(ordinal);
+                    plan.delete_pods.extend(instance.pod.map(|_| ordinal));
+                }
+            }
+            (Some(_), Some(ClaimChange::Refused(why))) => {
+                plan.notes.push(Note::warning("VolumeKept", why.clone()));
+            }
+            (Some(_), _) => {}
         }
-        match view.instances.get(&ordinal).and_then(|i| i.pod) {
+        match instance.pod {
             None => plan.create_pods.push(ordinal),
             // Evicted or ended for good: its name is free again once it is deleted.
             Some(pod) if matches!(pod.status.phase.as_str(), "Failed" | "Succeeded") => {
@@ -74,22 +85,6 @@ pub(super) fn upkeep(
     }
     update(view, record, outdated, plan);
     shrink(view, record, plan);
-}
-
-/// A claim that was never bound and asks for another class than the spec does now.
-fn is_misfit(cluster: &Cluster, volume: &VolumeClaim) -> bool {
-    let text = |field: &str| {
-        volume
-            .body
-            .get("spec")
-            .and_then(|s| s.get(field))
-            .and_then(|v| v.as_str())
-    };
-    let bound = text("volumeName").is_some_and(|name| !name.is_empty());
-    let Some(wanted) = &cluster.spec.storage.storage_class_name else {
-        return false; // the API server filled in the default
-    };
-    !bound && !volume.metadata.is_terminating() && text("storageClassName") != Some(wanted)
 }
 
 /// Brings pods to the present template: those that do not work at once, for a fix must reach them;

@@ -37,7 +37,11 @@ pub(super) fn status(
         .count();
     let primary = record.current.as_deref().and_then(|c| view.named(c));
     let writes = primary.is_some_and(|p| replicas::is_ready(view, record, p));
-    let complete = writes && ready == view.wanted as usize && view.instances.len() == ready;
+    let surplus = view
+        .instances
+        .values()
+        .any(|i| i.ordinal >= view.wanted && i.pod.is_some());
+    let complete = writes && ready == view.wanted as usize && !surplus;
     let first_problem = rows
         .iter()
         .find(|row| !row.ready)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
+use super::Record;
 use crate::instance::{InstancePhase, InstanceStatus};
 use crate::mysql::{GtidSet, Replication, ServerState, ThreadState};
 use crate::operator::kinds::{Cluster, Pod};
@@ -46,14 +47,18 @@ pub(super) struct Up<'a> {
 }
 
 impl<'a> View<'a> {
-    pub(super) fn new(cluster: &'a Cluster, observed: &'a Observed) -> Self {
+    pub(super) fn new(cluster: &'a Cluster, observed: &'a Observed, record: &Record) -> Self {
         let name = cluster.metadata.name.as_str();
         let wanted = if cluster.spec.offline {
             0
         } else {
             cluster.spec.instances
         };
-        let ordinals = (0..wanted).chain(observed.pods.keys().copied());
+        let on_record = record.holders().into_iter();
+        let on_record = on_record.filter_map(|holder| resources::ordinal(name, holder));
+        let ordinals = (0..wanted)
+            .chain(observed.pods.keys().copied())
+            .chain(on_record);
         let instances = ordinals
             .map(|ordinal| (ordinal, Instance::new(name, ordinal, observed)))
             .collect();
@@ -63,6 +68,18 @@ impl<'a> View<'a> {
             wanted,
             instances,
         }
+    }
+
+    /// Whether an instance must have a pod: it is wanted, or it may hold acknowledged writes that
+    /// no primary serves now (the last one, scaled in, was lost before it had handed over).
+    pub(super) fn needs(&self, instance: &Instance<'_>, record: &Record) -> bool {
+        let served = || {
+            let primary = record.current.as_deref().and_then(|c| self.named(c));
+            record.target.is_none()
+                && primary.is_some_and(|p| p.up.as_ref().is_some_and(Up::writable))
+        };
+        instance.ordinal < self.wanted
+            || (record.holders().contains(instance.name.as_str()) && !served())
     }
 
     /// The instance of that name, if it belongs here.
