@@ -185,6 +185,10 @@ pub struct QuorumRecord {
     /// Being put into effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<Quorum>,
+    /// Set once `next` is in effect for new commits: all that the primary had committed by then
+    /// (a GTID set). `next` is `current` as soon as enough of its members hold this too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub barrier: Option<String>,
 }
 
 /// A commit that was acknowledged to a client is on the primary and on `acks` of `members`.

@@ -45,6 +45,8 @@ pub struct Sight {
     pub pod_uid: String,
     /// The last that was heard, however long ago; `None` if it never spoke.
     pub status: Option<InstanceStatus>,
+    /// When that was received.
+    pub read_at: Option<Instant>,
     /// Whether the instance is being heard now. If not, what it does is *unknown*.
     pub fresh: bool,
     /// Since when `fresh` is what it is.

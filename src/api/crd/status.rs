@@ -86,6 +86,12 @@ fn quorum() -> Value {
         &[
             ("current", members("In effect.")),
             ("next", members("Being put into effect.")),
+            (
+                "barrier",
+                words(
+                    "Set once next is in effect: what its members must hold before it is current (a GTID set).",
+                ),
+            ),
         ],
     )
 }
@@ -189,7 +195,9 @@ mod tests {
             quorum: Some(QuorumRecord {
                 current: quorum.clone(),
                 next: Some(quorum),
+                barrier: some(),
             }),
+            app_account_hash: Some(String::new()),
             operation: Some(Operation {
                 kind: OperationKind::Failover,
                 step: "x".to_owned(),

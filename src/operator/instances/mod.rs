@@ -38,8 +38,6 @@ struct Entry {
     cluster: ObjectKey,
     line: Arc<Line>,
     sight: Sight,
-    /// When `sight.status` was received.
-    read_at: Option<Instant>,
     task: AbortHandle,
 }
 
@@ -92,16 +90,16 @@ impl Instances {
             let mut sight = Sight {
                 pod_uid: uid.clone(),
                 status: None,
+                read_at: None,
                 fresh: false,
                 since: Instant::now(),
                 error: "not heard of yet".into(),
                 told_to_follow: None,
                 suspicion: None,
             };
-            let mut read_at = None;
             // The same pod behind new credentials is not a stranger.
             if let Some(previous) = previous.filter(|p| p.sight.pod_uid == uid) {
-                read_at = previous.read_at;
+                sight.read_at = previous.sight.read_at;
                 sight.status.clone_from(&previous.sight.status);
             }
             let task = tokio::spawn(watch::run(self.shared.clone(), key.clone(), line.clone()));
@@ -111,7 +109,6 @@ impl Instances {
                     cluster: cluster.clone(),
                     line,
                     sight,
-                    read_at,
                     task: task.abort_handle(),
                 },
             );
@@ -186,9 +183,8 @@ fn suspect(
     let Some((read_at, executed, uuid)) = entries.get(primary).and_then(|entry| {
         let server = entry.sight.status.as_ref()?.server.as_ref()?;
         let executed: GtidSet = server.gtid_executed.parse().ok()?;
-        let fresh = entry.sight.fresh.then_some(())?;
-        let () = fresh;
-        Some((entry.read_at?, executed, server.server_uuid.clone()))
+        let read_at = entry.sight.read_at.filter(|_| entry.sight.fresh)?;
+        Some((read_at, executed, server.server_uuid.clone()))
     }) else {
         return;
     };
@@ -205,7 +201,7 @@ fn suspect(
         let Ok(theirs) = server.gtid_executed.parse::<GtidSet>() else {
             continue;
         };
-        if entry.read_at.is_none_or(|theirs| theirs > read_at) {
+        if entry.sight.read_at.is_none_or(|theirs| theirs > read_at) {
             continue;
         }
         let surplus = theirs.subtract(&executed);
@@ -239,7 +235,7 @@ impl Shared {
                 entry.sight.error.clear();
             }
             entry.sight.status = Some(status);
-            entry.read_at = Some(now);
+            entry.sight.read_at = Some(now);
             changed.then(|| entry.cluster.clone())
         };
         if let Some(cluster) = cluster {

@@ -21,7 +21,7 @@ use self::primary::Handover;
 use self::view::View;
 use super::kinds::Cluster;
 use super::observe::{Now, Observed};
-use crate::api::{MySQLClusterStatus, Operation, PROMOTE_ANNOTATION, Phase, Quorum, QuorumRecord};
+use crate::api::{MySQLClusterStatus, Operation, PROMOTE_ANNOTATION, Phase, QuorumRecord};
 use crate::instance::{AppAccount, Command};
 use crate::runtime::EventType;
 
@@ -63,29 +63,6 @@ impl Record {
         holders.extend(self.current.as_deref());
         holders.extend(self.target.as_deref());
         holders
-    }
-}
-
-impl QuorumRecord {
-    /// The rule in force while a change of members may be under way, as one quorum.
-    fn settled_rule(self) -> Quorum {
-        let Some(next) = self
-            .next
-            .filter(|next| next.primary == self.current.primary)
-        else {
-            return self.current;
-        };
-        let members: BTreeSet<String> = self
-            .current
-            .members
-            .into_iter()
-            .chain(next.members)
-            .collect();
-        Quorum {
-            primary: self.current.primary,
-            members: members.into_iter().collect(),
-            acks: self.current.acks.min(next.acks),
-        }
     }
 }
 
@@ -252,7 +229,8 @@ pub fn plan(
         plan.clear_promote = fulfilled && record.target.is_none();
     }
     plan.status = status::status(cluster, &view, &record, &situation, term, now);
-    let settled = matches!(plan.status.phase, Phase::Running | Phase::Offline);
+    let changing = record.quorum.as_ref().is_some_and(|q| q.next.is_some());
+    let settled = matches!(plan.status.phase, Phase::Running | Phase::Offline) && !changing;
     plan.look_again = (!settled || plan.acts()).then_some(UNSETTLED);
     plan
 }
@@ -326,6 +304,6 @@ fn ensure_app(
     let up = primary.up.as_ref()?;
     // A commit without a replica to acknowledge it would hang.
     let quorum = record.quorum.as_ref()?;
-    let can_commit = up.writable() && up.server.semi_sync_clients >= quorum.current.acks;
+    let can_commit = up.writable() && up.server.semi_sync_clients >= quorum.waits();
     can_commit.then(|| (primary.ordinal, app.clone()))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::view::{Instance, View};
-use super::{Note, Plan, Record, quorum, replicas};
+use super::{Note, Plan, Record, replicas};
 use crate::operator::kinds::Cluster;
 use crate::operator::observe::Observed;
 use crate::operator::resources::{ClaimChange, TEMPLATE_HASH_ANNOTATION};
@@ -131,18 +131,9 @@ fn shrink(view: &View<'_>, record: &Record, plan: &mut Plan) {
         let Some(pod) = instance.pod.filter(|pod| !pod.metadata.is_terminating()) else {
             continue;
         };
-        let primary = record.current.as_ref() == Some(&instance.name);
-        // While a member it holds acknowledged writes. Once `next` is without it, its going is what
-        // the change waits for; the count of acknowledgements was lowered before (see `replicas`).
-        let needed = record.quorum.as_ref().is_some_and(|q| match &q.next {
-            Some(next) => {
-                next.members.contains(&instance.name)
-                    || (q.current.members.contains(&instance.name)
-                        && !acks_lowered(view, record, next.acks))
-            }
-            None => quorum::holders(q).contains(instance.name.as_str()),
-        });
-        if !primary && !needed {
+        // While on record it may hold acknowledged writes.
+        let needed = record.holders().contains(instance.name.as_str());
+        if !needed {
             plan.notes.push(Note::normal(
                 "ScaledIn",
                 format!("{} is removed; its volume stays", pod.metadata.name),
@@ -150,12 +141,4 @@ fn shrink(view: &View<'_>, record: &Record, plan: &mut Plan) {
             plan.delete_pods.push(instance.ordinal);
         }
     }
-}
-
-fn acks_lowered(view: &View<'_>, record: &Record, acks: u32) -> bool {
-    record
-        .current
-        .as_deref()
-        .and_then(|c| view.named(c)?.up.as_ref())
-        .is_some_and(|up| !up.server.semi_sync_source || up.server.semi_sync_wait_for <= acks)
 }

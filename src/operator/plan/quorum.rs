@@ -6,7 +6,13 @@
 //! a primary that is not seen can't collect W acknowledgements any more.
 //!
 //! While a change is under way (`next`), a commit may have been acknowledged under either rule and
-//! by a member of either set: it is on at least min(W, W′) of M ∪ M′.
+//! by a member of either set: it is on at least min(W, W′) of M ∪ M′. The change is over (`next`
+//! becomes `current`) only when the new rule holds for *every* commit, old ones too: new commits wait
+//! for W′, nobody outside M′ acknowledges any more, and all that was committed by then (the
+//! `barrier`) is on W′ of M′.
+//!
+//! A primary that was just promoted is the only proven holder of what its predecessors committed:
+//! its rule begins as *bare* (no members, no acknowledgements), with the real one as `next`.
 
 use std::collections::BTreeSet;
 
@@ -27,59 +33,131 @@ pub(super) fn quorum_of(primary: &str, members: impl IntoIterator<Item = String>
     }
 }
 
-/// The rule that a promotion must satisfy: (members, acks).
-fn rule(record: &QuorumRecord) -> (BTreeSet<&str>, u32) {
-    let current = &record.current;
-    let mut members: BTreeSet<&str> = current.members.iter().map(String::as_str).collect();
-    let mut acks = current.acks;
-    // A `next` of another primary takes effect only once it is `current`.
-    if let Some(next) = record
-        .next
-        .as_ref()
-        .filter(|n| n.primary == current.primary)
-    {
-        members.extend(next.members.iter().map(String::as_str));
-        acks = acks.min(next.acks);
+impl QuorumRecord {
+    /// A rule that is in force for all commits.
+    pub(super) fn settled(current: Quorum) -> Self {
+        Self {
+            current,
+            next: None,
+            barrier: None,
+        }
     }
-    (members, acks)
+
+    /// `next` is to come into force.
+    pub(super) fn changing(current: Quorum, next: Quorum) -> Self {
+        Self {
+            current,
+            next: Some(next),
+            barrier: None,
+        }
+    }
+
+    /// What a primary begins with that is to work under `next`.
+    pub(super) fn begun(next: Quorum) -> Self {
+        if next.acks == 0 {
+            return Self::settled(next);
+        }
+        let bare = Quorum {
+            primary: next.primary.clone(),
+            members: Vec::new(),
+            acks: 0,
+        };
+        Self::changing(bare, next)
+    }
+
+    /// The rule that holds, of a primary that goes on with it: never with fewer acknowledgements
+    /// than its members call for.
+    pub(super) fn resumed(rule: Quorum) -> Self {
+        let acks = acks_for(rule.members.len());
+        if rule.acks >= acks {
+            return Self::settled(rule);
+        }
+        let next = Quorum {
+            acks,
+            ..rule.clone()
+        };
+        Self::changing(rule, next)
+    }
+
+    /// The change under way, if it is one of the present primary's rule.
+    pub(super) fn change(&self) -> Option<&Quorum> {
+        let next = self.next.as_ref()?;
+        (next.primary == self.current.primary).then_some(next)
+    }
+
+    /// Acknowledgements that the primary is to wait for when it is opened.
+    pub(super) fn waits(&self) -> u32 {
+        self.change().unwrap_or(&self.current).acks
+    }
+
+    /// The rule that holds for every commit so far.
+    pub(super) fn rule(&self) -> Quorum {
+        let mut rule = self.current.clone();
+        if let Some(next) = self.change() {
+            let members: BTreeSet<String> = rule
+                .members
+                .into_iter()
+                .chain(next.members.iter().cloned())
+                .collect();
+            rule.members = members.into_iter().collect();
+            rule.acks = rule.acks.min(next.acks);
+        }
+        rule
+    }
 }
 
 /// All that may hold acknowledged commits beside the primary.
 pub(super) fn holders(record: &QuorumRecord) -> BTreeSet<&str> {
-    rule(record).0
+    let next = record.change().into_iter().flat_map(|next| &next.members);
+    record
+        .current
+        .members
+        .iter()
+        .chain(next)
+        .map(String::as_str)
+        .collect()
 }
 
 /// Whether those who are seen are proven to have every acknowledged commit between them.
 pub(super) fn covers(record: &QuorumRecord, seen: &BTreeSet<&str>) -> bool {
-    if seen.contains(record.current.primary.as_str()) {
-        return true;
-    }
-    let (members, acks) = rule(record);
-    let visible = members.intersection(seen).count();
-    visible + acks as usize > members.len()
+    seen.contains(record.current.primary.as_str()) || missing(record, seen).0 == 0
 }
 
-/// How many more of the members must be seen, and which are not.
+/// How many more of the members must be seen without the primary, and which are not seen.
 pub(super) fn missing(record: &QuorumRecord, seen: &BTreeSet<&str>) -> (usize, Vec<String>) {
-    let (members, acks) = rule(record);
-    let visible = members.intersection(seen).count();
-    let needed = (members.len() + 1).saturating_sub(acks as usize);
-    let unseen = members.difference(seen).map(|&m| m.to_owned()).collect();
+    let rule = record.rule();
+    let unseen: Vec<String> = rule
+        .members
+        .iter()
+        .filter(|m| !seen.contains(m.as_str()))
+        .cloned()
+        .collect();
+    let visible = rule.members.len() - unseen.len();
+    let needed = (rule.members.len() + 1).saturating_sub(rule.acks as usize);
     (needed.saturating_sub(visible), unseen)
 }
 
 /// The next single change on the way from `current` to `wanted` members: first joiners (the count
 /// of acknowledgements stays), then leavers (it stays as long as it can be met), then the count.
 /// One at a time keeps the number of members that a failover meanwhile needs as low as can be.
-pub(super) fn step(current: &Quorum, wanted: &BTreeSet<String>) -> Option<Quorum> {
+///
+/// Of the leavers, those that `works` denies go first: while they are members, the others matter.
+pub(super) fn step(
+    current: &Quorum,
+    wanted: &BTreeSet<String>,
+    works: impl Fn(&str) -> bool,
+) -> Option<Quorum> {
     let members: BTreeSet<String> = current.members.iter().cloned().collect();
     if let Some(joiner) = wanted.difference(&members).next() {
         let mut members = members.clone();
         members.insert(joiner.clone());
         return Some(with(current, members, current.acks));
     }
-    // From the highest: the order in which instances are removed.
-    if let Some(leaver) = members.difference(wanted).last() {
+    // Then from the highest: the order in which instances are removed.
+    let leaver = members
+        .difference(wanted)
+        .max_by_key(|leaver| (!works(leaver), leaver.len(), *leaver));
+    if let Some(leaver) = leaver {
         let mut members = members.clone();
         members.remove(leaver);
         let acks = current
@@ -117,7 +195,11 @@ mod tests {
     }
 
     fn record(current: Quorum, next: Option<Quorum>) -> QuorumRecord {
-        QuorumRecord { current, next }
+        QuorumRecord {
+            current,
+            next,
+            barrier: None,
+        }
     }
 
     fn seen<'a>(names: &'a [String]) -> BTreeSet<&'a str> {
@@ -147,11 +229,19 @@ mod tests {
     }
 
     #[test]
+    fn a_primary_that_was_just_promoted_is_covered_by_itself_alone() {
+        let record = QuorumRecord::begun(quorum(&[1, 2], 1));
+        assert!(!covers(&record, &seen(&names(&[1, 2]))));
+        assert!(covers(&record, &seen(&names(&[0]))));
+        assert_eq!(record.waits(), 1);
+    }
+
+    #[test]
     fn scale_out_joins_before_it_asks_for_more_acknowledgements() {
         let wanted: BTreeSet<String> = names(&[1, 2, 3, 4]).into_iter().collect();
         let mut current = quorum(&[1, 2], 1);
         let mut steps = Vec::new();
-        while let Some(next) = step(&current, &wanted) {
+        while let Some(next) = step(&current, &wanted, |_| true) {
             steps.push((next.members.len(), next.acks));
             current = next;
         }
@@ -163,16 +253,16 @@ mod tests {
         let wanted: BTreeSet<String> = names(&[1, 2]).into_iter().collect();
         let survivors = names(&[1, 2, 3]);
         let mut current = quorum(&[1, 2, 3, 4], 2);
-        let first = step(&current, &wanted).unwrap();
+        let first = step(&current, &wanted, |_| true).unwrap();
         assert_eq!(first, quorum(&[1, 2, 3], 2));
         assert!(covers(
             &record(current, Some(first.clone())),
             &seen(&survivors)
         ));
         current = first;
-        let second = step(&current, &wanted).unwrap();
+        let second = step(&current, &wanted, |_| true).unwrap();
         assert_eq!(second, quorum(&[1, 2], 2));
-        assert_eq!(step(&second, &wanted), Some(quorum(&[1, 2], 1)));
+        assert_eq!(step(&second, &wanted, |_| true), Some(quorum(&[1, 2], 1)));
     }
 
     proptest! {
@@ -190,7 +280,7 @@ mod tests {
             let members: Vec<u32> = members.into_iter().collect();
             let current = quorum(&members, acks.min(u32::try_from(members.len()).unwrap()));
             let wanted = wanted.into_iter().map(|o| format!("demo-{o}")).collect();
-            let next = step(&current, &wanted);
+            let next = step(&current, &wanted, |_| true);
             let record = record(current.clone(), next.clone());
             // The acknowledgements that the primary waited for: old or new count, by anyone of
             // either set (the order in which the steps take effect is left open here).

@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::quorum;
 use super::view::{Instance, Up, View};
 use super::{Note, Record};
-use crate::api::{Quorum, QuorumRecord};
+use crate::api::QuorumRecord;
 use crate::instance::{Command, Follow, InstancePhase};
+use crate::mysql::GtidSet;
 use crate::operator::observe::Now;
 
 /// A replica whose threads stop is told again to follow at most this often: what stopped them is
@@ -46,7 +47,7 @@ pub(super) fn upkeep(view: &View<'_>, record: &Record, now: Now) -> Upkeep {
     else {
         return upkeep;
     };
-    let members = &quorum.next.as_ref().unwrap_or(&quorum.current).members;
+    let members = &quorum.change().unwrap_or(&quorum.current).members;
     let host = view.host(current);
     for (replica, up) in view.up().filter(|(i, _)| i.name != *current) {
         if up.writable() {
@@ -94,15 +95,7 @@ pub(super) fn upkeep(view: &View<'_>, record: &Record, now: Now) -> Upkeep {
         }
     }
     if source.writable() {
-        change_quorum(
-            view,
-            record,
-            quorum,
-            primary.ordinal,
-            source,
-            now,
-            &mut upkeep,
-        );
+        change_quorum(view, record, quorum, primary, source, now, &mut upkeep);
     }
     upkeep
 }
@@ -179,84 +172,89 @@ fn donor<'v, 'a>(
 }
 
 /// Moves the quorum towards the replicas that do their part, one change at a time: on record
-/// first, then into effect, then confirmed.
+/// first, then into effect, then proved for what was committed before.
 fn change_quorum(
     view: &View<'_>,
     record: &Record,
     quorum: &QuorumRecord,
-    primary: u32,
+    primary: &Instance<'_>,
     source: &Up<'_>,
     now: Now,
     upkeep: &mut Upkeep,
 ) {
-    let host = view.host(&quorum.current.primary);
-    let acknowledges = |name: &str| {
-        view.named(name)
-            .and_then(|i| i.up.as_ref())
-            .is_some_and(|up| up.replicates_from(&host) && up.server.semi_sync_replica)
-    };
+    let host = view.host(&primary.name);
     let in_effect = if source.server.semi_sync_source {
         source.server.semi_sync_wait_for
     } else {
         0
     };
-    let Some(next) = &quorum.next else {
+    let Some(next) = quorum.change() else {
         if in_effect != quorum.current.acks {
-            upkeep.commands.push((
-                primary,
-                Command::SetAcks {
-                    acks: quorum.current.acks,
-                },
-            ));
+            let acks = quorum.current.acks;
+            upkeep
+                .commands
+                .push((primary.ordinal, Command::SetAcks { acks }));
         }
         let wanted = wanted_members(view, quorum, &host, now);
-        if let Some(step) = quorum::step(&quorum.current, &wanted) {
-            upkeep.record = Some(with_quorum(record, quorum.current.clone(), Some(step)));
+        let works = |m: &str| view.named(m).is_some_and(|i| i.up.is_some());
+        if let Some(step) = quorum::step(&quorum.current, &wanted, works) {
+            let changed = QuorumRecord::changing(quorum.current.clone(), step);
+            upkeep.record = Some(with_quorum(record, changed));
         }
         return;
     };
-    if in_effect > next.acks {
-        upkeep
-            .commands
-            .push((primary, Command::SetAcks { acks: next.acks }));
+    let members = || {
+        next.members
+            .iter()
+            .filter_map(|m| view.named(m)?.up.as_ref())
+    };
+    let acks = next.acks as usize;
+    if let Some(barrier) = &quorum.barrier {
+        let Ok(barrier) = barrier.parse::<GtidSet>() else {
+            return; // not ours: a person wrote it, and can mend it
+        };
+        if members()
+            .filter(|up| barrier.is_subset_of(&up.held))
+            .count()
+            >= acks
+        {
+            upkeep.record = Some(with_quorum(record, QuorumRecord::settled(next.clone())));
+        }
         return;
     }
-    let joined = next
-        .members
-        .iter()
-        .filter(|m| !quorum.current.members.contains(m))
-        .all(|m| acknowledges(m));
+    let acknowledging = members()
+        .filter(|up| up.replicates_from(&host) && up.server.semi_sync_replica)
+        .count();
+    // Fewer at once; more only when they can be given, or every commit would stall. One that was
+    // promoted under the rule waits for that many already.
+    if in_effect > next.acks || (in_effect < next.acks && acknowledging >= acks) {
+        upkeep
+            .commands
+            .push((primary.ordinal, Command::SetAcks { acks: next.acks }));
+        return;
+    }
+    // The primary was read after those who left fell silent: nothing that it commits from that
+    // reading on can have been acknowledged by them alone.
+    let read_at = |i: &Instance<'_>| i.sight.and_then(|sight| sight.read_at);
     let left = quorum
         .current
         .members
         .iter()
         .filter(|m| !next.members.contains(m))
-        .all(|m| certainly_silent(view, m));
-    if !joined || !left {
-        // A joiner that vanished again must not keep the change, and so failover, waiting.
-        let hopeless = next.members.iter().any(|m| {
-            !quorum.current.members.contains(m)
-                && view
-                    .named(m)
-                    .is_none_or(|i| i.up.is_none() && certainly_silent(view, m))
+        .all(|m| {
+            let last = view.named(m).and_then(read_at);
+            certainly_silent(view, m) && last <= read_at(primary)
         });
-        if hopeless {
-            upkeep.record = Some(with_quorum(record, quorum.current.clone(), None));
-        }
-        return;
+    if in_effect == next.acks && left {
+        let mut changed = quorum.clone();
+        changed.barrier = Some(source.executed.to_string());
+        upkeep.record = Some(with_quorum(record, changed));
     }
-    if in_effect < next.acks {
-        upkeep
-            .commands
-            .push((primary, Command::SetAcks { acks: next.acks }));
-        return;
-    }
-    upkeep.record = Some(with_quorum(record, next.clone(), None));
 }
 
-fn with_quorum(record: &Record, current: Quorum, next: Option<Quorum>) -> Record {
+fn with_quorum(record: &Record, quorum: QuorumRecord) -> Record {
     Record {
-        quorum: Some(QuorumRecord { current, next }),
+        quorum: Some(quorum),
         ..record.clone()
     }
 }

@@ -70,16 +70,10 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether an instance must have a pod: it is wanted, or it may hold acknowledged writes that
-    /// no primary serves now (the last one, scaled in, was lost before it had handed over).
+    /// Whether an instance must have a pod: it is wanted, or it may hold acknowledged writes (one
+    /// that is to go leaves the record first).
     pub(super) fn needs(&self, instance: &Instance<'_>, record: &Record) -> bool {
-        let served = || {
-            let primary = record.current.as_deref().and_then(|c| self.named(c));
-            record.target.is_none()
-                && primary.is_some_and(|p| p.up.as_ref().is_some_and(Up::writable))
-        };
-        instance.ordinal < self.wanted
-            || (record.holders().contains(instance.name.as_str()) && !served())
+        instance.ordinal < self.wanted || record.holders().contains(instance.name.as_str())
     }
 
     /// The instance of that name, if it belongs here.

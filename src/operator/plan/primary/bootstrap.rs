@@ -54,10 +54,7 @@ pub(super) fn bootstrap(
                 record: Some(Record {
                     current: None,
                     target: Some(target.name.clone()),
-                    quorum: Some(QuorumRecord {
-                        current: quorum.clone(),
-                        next: Some(quorum),
-                    }),
+                    quorum: Some(QuorumRecord::begun(quorum)),
                     operation: Some(Operation {
                         kind: OperationKind::Failover,
                         step: format!("opening {} as the first primary", target.name),

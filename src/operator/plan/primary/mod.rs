@@ -198,7 +198,10 @@ fn lost_data(
 
 /// A primary that restarted, or was just promoted: set the rules, then open it.
 fn open(primary: &Instance<'_>, up: &Up<'_>, record: &Record) -> Decision {
-    let acks = record.quorum.as_ref().map_or(0, |q| q.current.acks);
+    let acks = record
+        .quorum
+        .as_ref()
+        .map_or(0, crate::api::QuorumRecord::waits);
     let mut decision = Decision::wait(
         Phase::Degraded,
         format!("{} is being opened for writes", primary.name),

@@ -32,18 +32,15 @@ pub(super) fn begin(
         .filter(|(i, _)| i.ordinal < view.wanted && i.suspicion().is_none())
         .map(|(i, _)| i.name.clone());
     let next = quorum::quorum_of(&target.name, members);
-    let quorum = record.quorum.clone().map(|q| QuorumRecord {
+    let quorum = match &record.quorum {
         // A change of members that was under way stays part of the old rule.
-        current: q.settled_rule(),
-        next: Some(next.clone()),
-    });
+        Some(quorum) => QuorumRecord::changing(quorum.rule(), next),
+        None => QuorumRecord::begun(next),
+    };
     Record {
         current: record.current.clone(),
         target: Some(target.name.clone()),
-        quorum: quorum.or(Some(QuorumRecord {
-            current: next.clone(),
-            next: Some(next),
-        })),
+        quorum: Some(quorum),
         operation: Some(Operation {
             kind,
             step: format!("promoting {}", target.name),
@@ -72,14 +69,10 @@ pub(super) fn moving(view: &View<'_>, record: &Record, target: &str, now: Now) -
             target: None,
             operation: None,
             quorum: record
-                .current
-                .is_some()
-                .then(|| record.quorum.clone())
-                .flatten()
-                .map(|q| QuorumRecord {
-                    current: q.current,
-                    next: None,
-                }),
+                .quorum
+                .as_ref()
+                .filter(|_| record.current.is_some())
+                .map(|quorum| QuorumRecord::resumed(quorum.current.clone())),
             ..record.clone()
         }),
         ..Decision::default()
@@ -182,10 +175,7 @@ pub(super) fn moving(view: &View<'_>, record: &Record, target: &str, now: Now) -
         record: Some(Record {
             current: Some(target.to_owned()),
             target: None,
-            quorum: Some(QuorumRecord {
-                current: next,
-                next: None,
-            }),
+            quorum: Some(QuorumRecord::begun(next)),
             operation: None,
             ..record.clone()
         }),

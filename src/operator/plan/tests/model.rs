@@ -221,6 +221,7 @@ impl World {
                 .as_ref()
                 .map_or_else(|| pod.metadata.uid.clone(), |s| s.pod_uid.clone()),
             status: entry.2.clone(),
+            read_at: Some(self.now),
             fresh,
             since: entry.1,
             error: String::new(),
@@ -278,6 +279,7 @@ impl World {
                 .keys()
                 .map(|o| (*o, Arc::new(VolumeClaim::default())))
                 .collect(),
+            claims: BTreeMap::new(),
             sights,
             app: None,
             templates: (0..9).map(|o| (o, self.template.clone())).collect(),
