@@ -182,6 +182,28 @@ fn moco_795_843_scale_out_and_in_with_writes() {
 }
 
 #[test]
+fn a_new_rule_waits_until_its_members_hold_the_old_commits() {
+    let mut world = running(4);
+    world.must_settle();
+    world.cut.insert(1);
+    world.tick(true); // acknowledged by demo-2 and demo-3 alone
+    assert_eq!(world.acknowledged, world.servers[&0].executed);
+    world.cluster.spec.instances = 2;
+    for _ in 0..10 {
+        world.tick(false);
+        world.reconcile(usize::MAX);
+    }
+    // demo-1 is the only member that stays, and it lacks the last commit.
+    let quorum = world.cluster.status.quorum.clone().unwrap();
+    assert!(quorum.next.is_some(), "{quorum:?}");
+    assert!(world.pods.contains_key(&2), "it holds what demo-1 does not");
+    world.kill(0);
+    world.cut.clear();
+    world.must_settle();
+    assert_eq!(world.pods.len(), 2);
+}
+
+#[test]
 fn scaling_in_the_primary_hands_over_first() {
     let mut world = running(3);
     let promote = (PROMOTE_ANNOTATION.to_owned(), "demo-2".to_owned());
