@@ -31,8 +31,8 @@ pub(super) fn failover(
     let seen: BTreeSet<&str> = visible.iter().map(|(i, _)| i.name.as_str()).collect();
     if !quorum::covers(quorum, &seen) {
         let (needed, unseen) = quorum::missing(quorum, &seen);
-        let reason = if holders.is_empty() {
-            format!("{why}; no other instance has its data: waiting for it to return")
+        let reason = if quorum.rule().acks == 0 {
+            format!("{why}; it alone is proven to have every write: waiting for it to return")
         } else {
             format!(
                 "{why}; every acknowledged write is proven to be on the visible replicas only with {needed} more of: {}; waiting for them or for {current}",

@@ -164,8 +164,10 @@ fn holders(record: &Record) -> BTreeSet<&str> {
         .unwrap_or_default()
 }
 
-/// Whether a read-only primary lacks what its replicas have from elsewhere than themselves: then it
-/// runs on another (emptier, older) volume and must not be opened.
+/// Whether a read-only primary runs on another (emptier, older) volume than it did: it is empty where
+/// others are not, or lacks transactions that it wrote itself. Then it must not be opened. What
+/// others have from elsewhere is no sign: a write that a former primary never acknowledged may have
+/// reached them.
 fn lost_data(
     view: &View<'_>,
     record: &Record,
@@ -173,27 +175,25 @@ fn lost_data(
     up: &Up<'_>,
 ) -> Option<String> {
     let holders = holders(record);
-    let behind = view
-        .up()
-        .filter(|(i, _)| i.ordinal != primary.ordinal && holders.contains(i.name.as_str()))
-        .find_map(|(replica, theirs)| {
-            let surplus = theirs.executed.subtract(&up.executed);
-            let own = surplus.of(&theirs.server.server_uuid);
-            let lost = surplus.subtract(&own);
-            (!lost.is_empty()).then(|| {
-                format!(
-                    "{} lacks transactions that {} has: {lost}",
-                    primary.name, replica.name
-                )
-            })
-        });
-    if behind.is_none() && record.written && up.executed.is_empty() {
-        return Some(format!(
-            "{} is empty although the cluster was written to",
-            primary.name
-        ));
+    let name = &primary.name;
+    for (replica, theirs) in view.up() {
+        if replica.ordinal == primary.ordinal || !holders.contains(replica.name.as_str()) {
+            continue;
+        }
+        if up.executed.is_empty() && !theirs.executed.is_empty() {
+            return Some(format!("{name} is empty and {} is not", replica.name));
+        }
+        let surplus = theirs.held.subtract(&up.executed);
+        let lost = surplus.of(&up.server.server_uuid);
+        if !lost.is_empty() {
+            return Some(format!(
+                "{name} lacks transactions that it wrote and {} has: {lost}",
+                replica.name
+            ));
+        }
     }
-    behind
+    (record.written && up.executed.is_empty())
+        .then(|| format!("{name} is empty although the cluster was written to"))
 }
 
 /// A primary that restarted, or was just promoted: set the rules, then open it.

@@ -185,7 +185,7 @@ fn moco_795_843_scale_out_and_in_with_writes() {
 fn a_new_rule_waits_until_its_members_hold_the_old_commits() {
     let mut world = running(4);
     world.must_settle();
-    world.cut.insert(1);
+    world.slow.insert(1);
     world.tick(true); // acknowledged by demo-2 and demo-3 alone
     assert_eq!(world.acknowledged, world.servers[&0].executed);
     world.cluster.spec.instances = 2;
@@ -198,7 +198,8 @@ fn a_new_rule_waits_until_its_members_hold_the_old_commits() {
     assert!(quorum.next.is_some(), "{quorum:?}");
     assert!(world.pods.contains_key(&2), "it holds what demo-1 does not");
     world.kill(0);
-    world.cut.clear();
+    world.reconcile(usize::MAX);
+    world.slow.clear();
     world.must_settle();
     assert_eq!(world.pods.len(), 2);
 }
@@ -276,6 +277,7 @@ enum Fault {
     Delete(u32),
     DeleteByForce(u32),
     Cut(u32),
+    Slow(u32),
     Heal,
     Promote(u32),
     Scale(u32),
@@ -290,6 +292,7 @@ fn fault() -> impl Strategy<Value = Fault> {
         1 => (0u32..5).prop_map(Fault::Delete),
         1 => (0u32..5).prop_map(Fault::DeleteByForce),
         1 => (0u32..5).prop_map(Fault::Cut),
+        1 => (0u32..5).prop_map(Fault::Slow),
         2 => Just(Fault::Heal),
         1 => (0u32..3).prop_map(Fault::Promote),
         1 => (1u32..6).prop_map(Fault::Scale),
@@ -317,7 +320,11 @@ proptest! {
                 Fault::Delete(o) => world.delete(o),
                 Fault::DeleteByForce(o) => world.delete_by_force(o),
                 Fault::Cut(o) => { world.cut.insert(o); }
-                Fault::Heal => world.cut.clear(),
+                Fault::Slow(o) => { world.slow.insert(o); }
+                Fault::Heal => {
+                    world.cut.clear();
+                    world.slow.clear();
+                }
                 Fault::Promote(o) => {
                     let promote = (PROMOTE_ANNOTATION.to_owned(), format!("demo-{o}"));
                     world.cluster.metadata.annotations.extend([promote]);
@@ -328,6 +335,7 @@ proptest! {
             }
         }
         world.cut.clear();
+        world.slow.clear();
         world.cluster.metadata.annotations.clear();
         world.must_settle();
     }

@@ -43,6 +43,8 @@ pub(super) struct World {
     pub(super) servers: BTreeMap<u32, Server>,
     pub(super) pods: BTreeMap<u32, Pod>,
     pub(super) cut: BTreeSet<u32>,
+    /// Connected, but what they are sent does not arrive for now.
+    pub(super) slow: BTreeSet<u32>,
     heard: BTreeMap<u32, (bool, Instant, Option<InstanceStatus>)>,
     suspicions: BTreeMap<u32, Suspicion>,
     pub(super) acknowledged: GtidSet,
@@ -77,6 +79,7 @@ impl World {
             servers: BTreeMap::new(),
             pods: BTreeMap::new(),
             cut: BTreeSet::new(),
+            slow: BTreeSet::new(),
             heard: BTreeMap::new(),
             suspicions: BTreeMap::new(),
             acknowledged: GtidSet::default(),
@@ -142,6 +145,9 @@ impl World {
             let reachable = !self.cut.contains(ordinal) && !self.cut.contains(&source);
             if let Some(from) = snapshot.get(&source).filter(|s| s.running && reachable) {
                 server.connected = true;
+                if self.slow.contains(ordinal) {
+                    continue;
+                }
                 server.received = server.received.union(&from.executed).union(&from.pending);
                 server.executed = server.executed.union(&server.received);
             }
