@@ -48,7 +48,7 @@ impl Client {
     /// [`ConfigError::Option`] for limits that would let nothing through, [`ConfigError::Tls`] when
     /// there are no roots to trust.
     pub fn new(config: Config, options: ClientOptions) -> Result<Self, ConfigError> {
-        Self::build(config, &options, None)
+        Self::build(config, options, None)
     }
 
     /// The same over connections that `dial` opens (a simulated network, a pipe in memory).
@@ -57,12 +57,12 @@ impl Client {
         options: ClientOptions,
         dial: Arc<dyn Dial>,
     ) -> Result<Self, ConfigError> {
-        Self::build(config, &options, Some(dial))
+        Self::build(config, options, Some(dial))
     }
 
     fn build(
         config: Config,
-        options: &ClientOptions,
+        options: ClientOptions,
         dial: Option<Arc<dyn Dial>>,
     ) -> Result<Self, ConfigError> {
         options.check()?;
@@ -73,7 +73,7 @@ impl Client {
             shared: Arc::new(Shared {
                 server: config.server,
                 namespace: config.namespace,
-                user_agent: HeaderValue::from_str(&options.user_agent)
+                user_agent: HeaderValue::try_from(options.user_agent)
                     .expect("checked with the other options"),
                 credentials: Credentials::new(config.auth, identity),
             }),
@@ -130,5 +130,133 @@ impl fmt::Debug for Client {
         f.debug_struct("Client")
             .field("server", &self.shared.server)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{FakeServer, Reply};
+    use super::super::{Error, LEASE, POD, RawRequest, WatchOptions};
+    use super::*;
+    use serde_json::{Value, json};
+    use tokio::time::Instant;
+
+    async fn renew(lane: &Client) -> Result<Value, Error> {
+        let body = json!({"metadata": {"resourceVersion": "1"}});
+        lane.replace(LEASE, Some("ns"), "mainstay", None, &body)
+            .await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn kueue_6256_a_saturated_bucket_does_not_delay_the_election_lane() {
+        let server = FakeServer::new(|_| Reply::json("{}"));
+        let options = ClientOptions {
+            qps: 0.1,
+            burst: 1,
+            ..ClientOptions::default()
+        };
+        let client = server.client_with(Config::without_credentials("http://fake"), options);
+        let lane = client.election_lane();
+        let _: Value = client.get(POD, Some("ns"), "a").await.unwrap();
+        let ordinary = tokio::spawn(async move {
+            let second: Result<Value, _> = client.get(POD, Some("ns"), "a").await;
+            let third: Result<Value, _> = client.get(POD, Some("ns"), "a").await;
+            (second, third)
+        });
+        tokio::task::yield_now().await;
+        let start = Instant::now();
+        renew(&lane).await.unwrap();
+        assert!(
+            start.elapsed() < Duration::from_millis(10),
+            "{:?}",
+            start.elapsed()
+        );
+        let requests = server.requests();
+        assert_ne!(
+            requests[0].connection, requests[1].connection,
+            "a connection of its own"
+        );
+        ordinary.await.unwrap().0.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn k125530_the_election_lane_leaves_a_dead_link_after_one_call() {
+        let server = FakeServer::new(|_| Reply::json("{}"));
+        let lane = server.client().election_lane();
+        renew(&lane).await.unwrap();
+        server.freeze();
+        let start = Instant::now();
+        assert!(matches!(renew(&lane).await, Err(Error::Timeout { .. })));
+        assert_eq!(start.elapsed(), ELECTION_DEADLINE);
+        renew(&lane).await.unwrap();
+        assert!(start.elapsed() < Duration::from_secs(6));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn watches_do_not_use_up_the_in_flight_limit() {
+        let server = FakeServer::new(|request| {
+            if request.path_and_query.contains("watch=true") {
+                // The stream stays open as long as its sender lives.
+                let (chunks, reply) = Reply::stream();
+                std::mem::forget(chunks);
+                reply
+            } else {
+                Reply::json("{}")
+            }
+        });
+        let options = ClientOptions {
+            max_in_flight: 1,
+            ..ClientOptions::default()
+        };
+        let client = server.client_with(Config::without_credentials("http://fake"), options);
+        let mut open = Vec::new();
+        for _ in 0..3 {
+            open.push(
+                client
+                    .watch(POD, None, &WatchOptions::default())
+                    .await
+                    .unwrap(),
+            );
+        }
+        let _: Value = client.get(POD, Some("ns"), "a").await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_in_flight_limit_holds_and_its_waiters_time_out_unsent() {
+        let server = FakeServer::replying([]);
+        let options = ClientOptions {
+            max_in_flight: 2,
+            ..ClientOptions::default()
+        };
+        let client = server.client_with(Config::without_credentials("http://fake"), options);
+        let get = || client.get::<Value>(POD, Some("ns"), "a");
+        let request = RawRequest {
+            method: http::Method::GET,
+            path_and_query: "/healthz".to_owned(),
+            headers: Vec::new(),
+            body: bytes::Bytes::new(),
+            deadline: Some(Duration::from_secs(5)),
+        };
+        let (_, _, third) = tokio::join!(get(), get(), client.raw(request));
+        assert_eq!(server.requests().len(), 2);
+        let third = third.unwrap_err().to_string();
+        assert!(
+            third.contains("not sent, still waiting for our own rate limit"),
+            "{third}"
+        );
+    }
+
+    #[tokio::test]
+    async fn impossible_options_are_refused_at_once() {
+        let dial = Arc::new(FakeServer::replying([]));
+        let options = ClientOptions {
+            qps: -1.0,
+            ..ClientOptions::default()
+        };
+        let config = Config::without_credentials("http://fake");
+        let error = Client::with_dial(config, options, dial)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("qps"), "{error}");
     }
 }

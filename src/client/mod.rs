@@ -25,6 +25,7 @@ mod request;
 mod resource;
 mod retry;
 mod secret;
+mod stage;
 mod telemetry;
 #[cfg(test)]
 pub(crate) mod testing;

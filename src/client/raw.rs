@@ -28,7 +28,7 @@ pub struct RawRequest {
     pub deadline: Option<Duration>,
 }
 
-/// The answer to a [`RawRequest`], whatever its status.
+/// The answer to a [`RawRequest`], whatever its status (but 401).
 #[derive(Debug)]
 pub struct RawResponse {
     /// Status of the pod, or of the API server where it could not reach the pod.
@@ -92,7 +92,8 @@ impl Client {
     /// connection breaks before the head of the answer, anything else only when it was not sent.
     ///
     /// # Errors
-    /// Those of the way to the API server; a status is no error here.
+    /// Those of the way to the API server; a status is no error here, but for 401
+    /// ([`Error::Unauthorized`]).
     pub async fn raw(&self, request: RawRequest) -> Result<RawResponse, Error> {
         let subject = subject(&request.method, &request.path_and_query);
         let mut call = Call::new(subject, request.method, request.path_and_query, 0);
@@ -157,5 +158,40 @@ impl fmt::Debug for RawBody {
         f.debug_struct("RawBody")
             .field("of", &self.subject.what)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::testing::{FakeServer, Reply};
+
+    #[tokio::test]
+    async fn raw_requests_stream_any_status() {
+        let (chunks, reply) = Reply::stream();
+        let server = FakeServer::replying([reply, Reply::status(503, "no endpoints")]);
+        let client = server.client();
+        let path = "/api/v1/namespaces/ns/pods/https:a-0:8443/proxy/status?wait=1";
+        let request = RawRequest {
+            method: Method::GET,
+            path_and_query: path.to_owned(),
+            headers: vec![],
+            body: Bytes::new(),
+            deadline: None,
+        };
+        let mut response = client.raw(request.clone()).await.unwrap();
+        for word in ["one", "two"] {
+            chunks.send(Ok(word.into())).unwrap();
+            assert_eq!(response.body.chunk().await.unwrap().unwrap(), word);
+        }
+        drop(chunks);
+        assert!(response.body.chunk().await.is_none());
+        let refused = client.raw(request).await.unwrap();
+        assert_eq!(refused.status, 503);
+        assert!(matches!(
+            refused.body.collect(3).await,
+            Err(Error::Decode { .. })
+        ));
+        assert_eq!(server.requests()[0].path_and_query, path);
     }
 }

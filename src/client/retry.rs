@@ -77,6 +77,20 @@ pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duratio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::testing::{FakeServer, Reply};
+    use crate::client::{Client, ClientOptions, Config, DeleteOptions, Error, POD, Patch};
+    use serde_json::{Value, json};
+    use tokio::time::Instant;
+
+    const OBJECT: &str = r#"{"metadata":{"name":"a"}}"#;
+
+    async fn get(client: &Client) -> Result<Value, Error> {
+        client.get(POD, Some("ns"), "a").await
+    }
+
+    async fn create(client: &Client) -> Result<Value, Error> {
+        client.create(POD, Some("ns"), &json!({})).await
+    }
 
     fn answered(status: u16, retry_after: Option<u64>) -> Failure {
         Failure::Answered {
@@ -136,6 +150,134 @@ mod tests {
             assert!(
                 wait >= Duration::from_secs(2) && wait <= Duration::from_secs(3),
                 "{wait:?}"
+            );
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn k2007_a_post_is_not_sent_again_after_504_or_a_broken_connection() {
+        let server = FakeServer::replying([Reply::status(504, ""), Reply::Close]);
+        let error = create(&server.client()).await.unwrap_err();
+        assert!(
+            matches!(
+                error,
+                Error::Unavailable {
+                    code: Some(504),
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        let error = create(&server.client()).await.unwrap_err();
+        assert!(
+            matches!(error, Error::Unavailable { unsent: false, .. }),
+            "{error}"
+        );
+        assert_eq!(server.requests().len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_post_is_sent_again_when_refused_with_a_time_or_not_sent_at_all() {
+        let server = FakeServer::replying([Reply::retry_after(429, "2"), Reply::json(OBJECT)]);
+        server.refuse(2);
+        create(&server.client()).await.unwrap();
+        let requests = server.requests();
+        assert_eq!(requests.len(), 2);
+        let waited = requests[1].at - requests[0].at;
+        assert!(
+            waited >= Duration::from_secs(2) && waited < Duration::from_secs(3),
+            "{waited:?}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_can_be_repeated_survives_errors_of_the_moment() {
+        let server = FakeServer::replying([
+            Reply::status(503, "<html>"),
+            Reply::status(504, ""),
+            Reply::Close,
+            Reply::status(429, ""),
+            Reply::json(OBJECT),
+        ]);
+        get(&server.client()).await.unwrap();
+        assert_eq!(server.requests().len(), 5);
+
+        let body = json!({"metadata": {"resourceVersion": "1"}});
+        let apply = Patch::Apply {
+            body: &body,
+            force: true,
+        };
+        let server = FakeServer::replying([Reply::Close, Reply::json(OBJECT)]);
+        let _: Value = server
+            .client()
+            .patch(POD, Some("ns"), "a", None, apply)
+            .await
+            .unwrap();
+        let server = FakeServer::replying([Reply::Close, Reply::json(OBJECT)]);
+        let _: Value = server
+            .client()
+            .replace(POD, Some("ns"), "a", None, &body)
+            .await
+            .unwrap();
+        let options = DeleteOptions {
+            uid: Some("u".to_owned()),
+            ..DeleteOptions::default()
+        };
+        let server = FakeServer::replying([Reply::Close, Reply::json(OBJECT)]);
+        server
+            .client()
+            .delete(POD, Some("ns"), "a", &options)
+            .await
+            .unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_can_not_be_repeated_is_sent_once() {
+        let server = FakeServer::new(|_| Reply::Close);
+        let client = server.client();
+        let body = json!({});
+        let merge = client.patch::<Value>(POD, Some("ns"), "a", None, Patch::Merge(&body));
+        assert!(merge.await.is_err());
+        let unconditional = client.replace::<_, Value>(POD, Some("ns"), "a", None, &body);
+        assert!(unconditional.await.is_err());
+        let options = DeleteOptions::default();
+        assert!(client.delete(POD, Some("ns"), "a", &options).await.is_err());
+        assert_eq!(server.requests().len(), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn k34938_a_server_that_asks_for_more_time_than_there_is_gets_it() {
+        let start = Instant::now();
+        let server = FakeServer::replying([Reply::retry_after(429, "3600")]);
+        let error = get(&server.client()).await.unwrap_err();
+        let Error::TooManyRequests { retry_after, .. } = error else {
+            panic!("{error}");
+        };
+        assert_eq!(retry_after, Some(Duration::from_secs(30)), "capped");
+        assert!(
+            start.elapsed() < Duration::from_secs(1),
+            "no use in waiting"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn k34938_retries_pay_tokens() {
+        let mut replies: Vec<_> = (0..4).map(|_| Reply::retry_after(429, "0")).collect();
+        replies.push(Reply::json(OBJECT));
+        let server = FakeServer::replying(replies);
+        let options = ClientOptions {
+            qps: 0.5,
+            burst: 1,
+            ..ClientOptions::default()
+        };
+        let client = server.client_with(Config::without_credentials("http://fake"), options);
+        get(&client).await.unwrap();
+        let requests = server.requests();
+        for pair in requests.windows(2) {
+            let apart = (pair[1].at - pair[0].at).as_secs_f64();
+            assert!(
+                apart >= 1.99,
+                "{apart} s between two requests at one each 2 s"
             );
         }
     }

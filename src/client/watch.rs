@@ -203,8 +203,9 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::POD;
     use crate::client::call::Verb;
+    use crate::client::testing::{FakeServer, Reply};
+    use crate::client::{POD, WatchOptions};
     use proptest::prelude::*;
 
     fn frame(line: &str) -> Result<WatchFrame, Error> {
@@ -263,13 +264,77 @@ mod tests {
         assert_eq!(frames.take(), Err(TooLarge));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_yields_frames_then_its_end_and_survives_cancelled_waits() {
+        let (chunks, reply) = Reply::stream();
+        let server = FakeServer::replying([reply]);
+        let options = WatchOptions {
+            resource_version: Some("5".to_owned()),
+            send_initial_events: true,
+            timeout: Some(std::time::Duration::from_mins(5)),
+            ..WatchOptions::default()
+        };
+        let mut watch = server
+            .client()
+            .watch(POD, Some("ns"), &options)
+            .await
+            .unwrap();
+        assert_eq!(
+            server.requests()[0].path_and_query,
+            "/api/v1/namespaces/ns/pods?watch=true&allowWatchBookmarks=true&resourceVersion=5\
+             &timeoutSeconds=300&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+        );
+        let line = b"{\"type\":\"ADDED\",\"object\":{}}\n";
+        for byte in line {
+            let second = std::time::Duration::from_secs(1);
+            assert!(
+                tokio::time::timeout(second, watch.next()).await.is_err(),
+                "not complete"
+            );
+            chunks.send(Ok(Bytes::copy_from_slice(&[*byte]))).unwrap();
+        }
+        assert!(matches!(watch.next().await, Some(Ok(WatchFrame::Added(_)))));
+        drop(chunks);
+        assert!(watch.next().await.is_none(), "a clean end");
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_breaks_off_is_an_error_then_over() {
+        for cut in [
+            Ok(Bytes::from_static(b"{\"type\":")),
+            Err(std::io::Error::other("reset")),
+        ] {
+            let (chunks, reply) = Reply::stream();
+            let server = FakeServer::replying([reply]);
+            let options = WatchOptions::default();
+            let mut watch = server.client().watch(POD, None, &options).await.unwrap();
+            chunks.send(cut).unwrap();
+            drop(chunks);
+            assert!(matches!(
+                watch.next().await,
+                Some(Err(Error::Unavailable { .. }))
+            ));
+            assert!(watch.next().await.is_none());
+        }
+    }
+
+    #[tokio::test]
+    async fn k1042_gone_as_an_http_status_is_the_same_error() {
+        let server = FakeServer::replying([Reply::status(410, "")]);
+        let watch = server
+            .client()
+            .watch(POD, None, &WatchOptions::default())
+            .await;
+        assert!(matches!(watch, Err(Error::Gone { .. })));
+    }
+
     proptest! {
         #[test]
         fn chunks_may_be_cut_anywhere(
             lines in proptest::collection::vec("[a-z]{1,20}", 0..20),
             cuts in proptest::collection::vec(1_usize..15, 1..20),
         ) {
-            let text: String = lines.iter().map(|line| format!("{line}\r\n\n")).collect();
+            let text: String = lines.iter().flat_map(|line| [line, "\r\n\n"]).collect();
             let mut rest = text.as_bytes();
             let mut frames = Frames::new(100);
             let mut got = Vec::new();

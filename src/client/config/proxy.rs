@@ -8,9 +8,10 @@ use super::ConfigError;
 /// The proxy variables, as Go programs read them (upper case first, then lower case).
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProxyEnvironment {
-    pub(super) https_proxy: Option<String>,
-    pub(super) http_proxy: Option<String>,
-    pub(super) no_proxy: Option<String>,
+    pub(super) https: Option<String>,
+    pub(super) http: Option<String>,
+    /// NO_PROXY: what is reached directly all the same.
+    pub(super) excluded: Option<String>,
 }
 
 impl ProxyEnvironment {
@@ -20,23 +21,23 @@ impl ProxyEnvironment {
             upper.or_else(|| std::env::var(lower).ok().filter(|value| !value.is_empty()))
         };
         Self {
-            https_proxy: read("HTTPS_PROXY", "https_proxy"),
-            http_proxy: read("HTTP_PROXY", "http_proxy"),
-            no_proxy: read("NO_PROXY", "no_proxy"),
+            https: read("HTTPS_PROXY", "https_proxy"),
+            http: read("HTTP_PROXY", "http_proxy"),
+            excluded: read("NO_PROXY", "no_proxy"),
         }
     }
 
     /// Refuses a server that kubectl would reach through a proxy.
     pub(super) fn check(&self, server: &http::Uri) -> Result<(), ConfigError> {
         let (variable, proxy) = if server.scheme_str() == Some("http") {
-            ("HTTP_PROXY", &self.http_proxy)
+            ("HTTP_PROXY", &self.http)
         } else {
-            ("HTTPS_PROXY", &self.https_proxy)
+            ("HTTPS_PROXY", &self.https)
         };
         let host = server.host().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let excluded = || {
-            let list = self.no_proxy.as_deref().unwrap_or_default();
+            let list = self.excluded.as_deref().unwrap_or_default();
             list.split(',')
                 .any(|entry| matches(entry.trim(), host, server.port_u16()))
         };
@@ -115,9 +116,9 @@ mod tests {
 
     fn refused(no_proxy: &str, server: &str) -> bool {
         let environment = ProxyEnvironment {
-            https_proxy: Some("http://proxy:3128".to_owned()),
-            http_proxy: None,
-            no_proxy: Some(no_proxy.to_owned()),
+            https: Some("http://proxy:3128".to_owned()),
+            http: None,
+            excluded: Some(no_proxy.to_owned()),
         };
         environment.check(&server.parse().unwrap()).is_err()
     }

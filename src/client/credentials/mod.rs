@@ -25,7 +25,7 @@ use super::secret::Secret;
 use super::transport::tls::Identity;
 
 /// Time after which a token file is read again: the kubelet replaces it well before its expiry.
-const TOKEN_FILE_AGE: Duration = Duration::from_secs(60);
+const TOKEN_FILE_AGE: Duration = Duration::from_mins(1);
 /// Shortest time between two runs of a plugin whose credentials expire at once.
 const SHORTEST_LIFE: Duration = Duration::from_secs(1);
 

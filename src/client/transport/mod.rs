@@ -183,3 +183,156 @@ pub(super) fn url(server: &str, path_and_query: &str) -> Result<Uri, String> {
     url.parse()
         .map_err(|error| format!("{path_and_query:?} is no URL path: {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::config::{TlsSettings, Trust};
+    use crate::client::testing::{FakeServer, Reply};
+    use crate::client::{Client, ClientOptions, Error, POD, WatchOptions};
+    use serde_json::Value;
+    use tokio::time::Instant;
+
+    const BOTH: [&str; 2] = ["h2", "http/1.1"];
+
+    fn trusting(server: &FakeServer, url: &str) -> Config {
+        let roots = tls::certificates(server.certificate().as_bytes()).unwrap();
+        Config {
+            tls: TlsSettings {
+                trust: Trust::Roots(roots.into()),
+                ..TlsSettings::default()
+            },
+            ..Config::without_credentials(url)
+        }
+    }
+
+    async fn get(client: &Client) -> Result<Value, Error> {
+        client.get(POD, Some("ns"), "a").await
+    }
+
+    #[tokio::test]
+    async fn an_address_with_an_ip_san_is_verified_and_spoken_to_in_http2() {
+        let server = FakeServer::with_tls(&["127.0.0.1"], &BOTH, |_| Reply::json("{}"));
+        let url = format!("https://{}", server.listen().await);
+        let client = Client::new(trusting(&server, &url), ClientOptions::default()).unwrap();
+        get(&client).await.unwrap();
+        get(&client).await.unwrap();
+        let requests = server.requests();
+        assert_eq!(requests[0].version, http::Version::HTTP_2);
+        assert_eq!(requests[0].connection, requests[1].connection);
+    }
+
+    #[tokio::test]
+    async fn http1_is_used_where_there_is_no_http2() {
+        let server = FakeServer::with_tls(&["fake"], &["http/1.1"], |_| Reply::json("{}"));
+        let config = trusting(&server, "https://fake");
+        get(&server.client_with(config, ClientOptions::default()))
+            .await
+            .unwrap();
+        assert_eq!(server.requests()[0].version, http::Version::HTTP_11);
+
+        let plain = FakeServer::new(|_| Reply::json("{}"));
+        let url = format!("http://{}/prefix/", plain.listen().await);
+        let config = Config::without_credentials(url);
+        get(&Client::new(config, ClientOptions::default()).unwrap())
+            .await
+            .unwrap();
+        assert_eq!(
+            plain.requests()[0].path_and_query,
+            "/prefix/api/v1/namespaces/ns/pods/a"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unverified_server_is_refused_with_its_url_unless_told_otherwise() {
+        let server = FakeServer::with_tls(&["other"], &BOTH, |_| Reply::json("{}"));
+        let mut config = trusting(&server, "https://fake");
+        let error = get(&server.client_with(config.clone(), ClientOptions::default())).await;
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.contains("https://fake: ") && error.contains("not valid for name"),
+            "{error}"
+        );
+        assert!(server.requests().is_empty());
+
+        config.tls.server_name = Some("other".to_owned());
+        get(&server.client_with(config.clone(), ClientOptions::default()))
+            .await
+            .unwrap();
+        config.tls = TlsSettings {
+            trust: Trust::Anyone,
+            ..TlsSettings::default()
+        };
+        get(&server.client_with(config, ClientOptions::default()))
+            .await
+            .unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn cgo374_a_dead_link_is_noticed_under_a_silent_watch() {
+        let server = FakeServer::with_tls(&["fake"], &BOTH, |request| {
+            if request.path_and_query.contains("watch=true") {
+                let (chunks, reply) = Reply::stream();
+                std::mem::forget(chunks);
+                reply
+            } else {
+                Reply::json("{}")
+            }
+        });
+        let config = trusting(&server, "https://fake");
+        let client = server.client_with(config, ClientOptions::default());
+        let mut watch = client
+            .watch(POD, None, &WatchOptions::default())
+            .await
+            .unwrap();
+        let quiet = tokio::time::timeout(Duration::from_mins(10), watch.next());
+        assert!(quiet.await.is_err(), "pings are answered: nothing happens");
+        server.freeze();
+        let start = Instant::now();
+        assert!(matches!(
+            watch.next().await,
+            Some(Err(Error::Unavailable { .. }))
+        ));
+        assert!(
+            start.elapsed() <= PING_INTERVAL + PING_TIMEOUT,
+            "{:?}",
+            start.elapsed()
+        );
+        get(&client).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn unread_watches_do_not_stall_other_requests() {
+        let server = FakeServer::with_tls(&["fake"], &BOTH, |request| {
+            if request.path_and_query.contains("watch=true") {
+                let (chunks, reply) = Reply::stream();
+                for _ in 0..3 {
+                    chunks
+                        .send(Ok(Bytes::from(vec![b' '; STREAM_WINDOW as usize])))
+                        .unwrap();
+                }
+                std::mem::forget(chunks);
+                reply
+            } else {
+                Reply::json("{}")
+            }
+        });
+        let config = trusting(&server, "https://fake");
+        let client = server.client_with(config, ClientOptions::default());
+        let mut unread = Vec::new();
+        for _ in 0..20 {
+            unread.push(
+                client
+                    .watch(POD, None, &WatchOptions::default())
+                    .await
+                    .unwrap(),
+            );
+        }
+        get(&client).await.unwrap();
+        let requests = server.requests();
+        assert_eq!(
+            requests[0].connection, requests[20].connection,
+            "multiplexed"
+        );
+    }
+}
