@@ -25,7 +25,7 @@ pub enum Error {
         /// Verb and path of the request.
         what: String,
     },
-    /// 400, 413, 415 or 422: sending the same again can't succeed.
+    /// 400, 413, 415, 422 and other 4xx: sending the same again can't succeed.
     #[error("{what}: refused as invalid ({code}): {message}")]
     Invalid {
         /// Verb and path of the request.
@@ -41,6 +41,14 @@ pub enum Error {
         /// Verb and path of the request.
         what: String,
         /// The server's words.
+        message: String,
+    },
+    /// There is no credential to send: a token file or a credential plugin failed. Nothing was sent.
+    #[error("{what}: no credentials: {message}")]
+    Credentials {
+        /// Verb and path of the request.
+        what: String,
+        /// Cause, without secrets.
         message: String,
     },
     /// 403: RBAC (or admission) does not allow it.
@@ -137,6 +145,7 @@ impl Error {
                 | Self::BreakerOpen { .. }
                 | Self::Gone { .. }
                 | Self::Unauthorized { .. }
+                | Self::Credentials { .. }
         )
     }
 

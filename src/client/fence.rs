@@ -89,6 +89,9 @@ impl Fence {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::testing::{FakeServer, Reply};
+    use crate::client::{Error, POD};
+    use serde_json::{Value, json};
     use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
@@ -115,5 +118,32 @@ mod tests {
         let (outcome, ()) = tokio::join!(forever, renew);
         assert_eq!(outcome, Err(Closed));
         assert_eq!(start.elapsed(), Duration::from_secs(19));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn cilium_42920_a_write_neither_leaves_nor_stays_once_the_fence_is_closed() {
+        let server = FakeServer::new(|request| {
+            if request.method == http::Method::GET {
+                Reply::json("{}")
+            } else {
+                Reply::Hang
+            }
+        });
+        let (keeper, fence) = FenceKeeper::new();
+        let client = server.client().with_fence(fence);
+        let body = json!({});
+        let create = || client.create::<_, Value>(POD, Some("ns"), &body);
+        assert!(matches!(create().await, Err(Error::Fenced { .. })));
+        assert!(server.requests().is_empty(), "nothing left the process");
+        let _: Value = client.get(POD, Some("ns"), "a").await.unwrap();
+
+        let start = Instant::now();
+        keeper.extend(start + Duration::from_secs(3));
+        assert!(matches!(create().await, Err(Error::Fenced { .. })));
+        assert_eq!(
+            start.elapsed(),
+            Duration::from_secs(3),
+            "in flight, then abandoned"
+        );
     }
 }

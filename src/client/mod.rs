@@ -1,17 +1,51 @@
 //! Speaks HTTP to an API server.
 //!
 //! A [`Client`] is a cheap handle. Every request runs the same way, readable in `request.rs`:
-//! fence → in-flight limit → token bucket → credentials → transport → retry decision.
+//! fence → in-flight limit → token bucket → credentials → transport → retry decision. What it
+//! promises:
+//! - each call ends within its deadline, with a value or a typed [`Error`];
+//! - a write leaves the process only while its [`Fence`] permits, and is never repeated unless doing
+//!   it twice is the same as once, or the server can't have taken it;
+//! - the election lane ([`Client::election_lane`]) waits for nobody;
+//! - no secret is in a message, a log or a debug print.
 
+mod answer;
+mod backoff;
+mod call;
+mod clock;
+mod config;
+mod credentials;
 mod error;
 mod fence;
+mod handle;
+mod limiter;
+mod options;
+mod raw;
+mod request;
 mod resource;
-mod stub;
+mod retry;
+mod secret;
+mod stage;
+mod telemetry;
+#[cfg(test)]
+pub(crate) mod testing;
+mod transport;
+mod verbs;
+mod watch;
 
+pub use backoff::{Backoff, stretched};
+pub use config::{Config, ConfigError, ConfigSource};
 pub use error::Error;
 pub use fence::{Fence, FenceKeeper};
+pub use handle::Client;
+pub use options::{ClientOptions, DeleteOptions, ListOptions, Patch, WatchOptions};
+pub use raw::{RawBody, RawRequest, RawResponse};
 pub use resource::{
     CONFIG_MAP, EVENT, LEASE, PERSISTENT_VOLUME_CLAIM, POD, POD_DISRUPTION_BUDGET, Resource,
     SECRET, SERVICE,
 };
-pub use stub::*;
+pub use secret::Secret;
+pub use telemetry::describe_metrics;
+pub use transport::{Dial, Stream};
+pub use verbs::ListPage;
+pub use watch::{WatchFrame, WatchStream};

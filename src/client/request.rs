@@ -1,0 +1,400 @@
+//! The way of every request, top to bottom:
+//! fence → in-flight limit → token bucket → credentials → transport → retry decision.
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use tokio::time::Instant;
+
+use super::answer::{self, Cut, Status};
+use super::call::{Call, Wanted};
+use super::clock::wall_clock;
+use super::credentials::Authorization;
+use super::fence::Closed;
+use super::retry::{self, Failure};
+use super::stage::Stage;
+use super::telemetry::{self, Sent};
+use super::transport;
+use super::{Client, Error};
+
+/// Most of the body of an error answer that is read.
+const ERROR_BODY_LIMIT: usize = 1 << 20;
+
+/// What came back: a status that the call wanted, and its body.
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: ReplyBody,
+}
+
+pub(super) enum ReplyBody {
+    Whole(Bytes),
+    Stream(Incoming),
+}
+
+/// One attempt that failed: what the caller is told, and what the retry decision looks at.
+type Failed = (Failure, Error);
+
+impl Client {
+    /// Runs `call` to its end: a reply, or the typed error that is left after all retries. The
+    /// deadline holds for all of it; a write also ends when the fence closes.
+    pub(super) async fn run(&self, call: &Call) -> Result<Reply, Error> {
+        if call.subject.verb.mutates() {
+            let guarded = self.fence.guard(self.run_until_deadline(call)).await;
+            guarded.unwrap_or_else(|Closed| {
+                let what = call.subject.what.clone();
+                Err(Error::Fenced { what })
+            })
+        } else {
+            self.run_until_deadline(call).await
+        }
+    }
+
+    async fn run_until_deadline(&self, call: &Call) -> Result<Reply, Error> {
+        let allowed = call.deadline.unwrap_or(self.lane.deadline);
+        let deadline = Instant::now() + allowed;
+        let stage = Stage::new();
+        let attempts = self.attempts(call, deadline, &stage);
+        if let Ok(result) = tokio::time::timeout_at(deadline, attempts).await {
+            return result;
+        }
+        if self.lane.reconnects_on_timeout && stage.was_sent() {
+            self.lane.transport.reconnect();
+        }
+        Err(Error::Timeout {
+            what: format!("{} ({stage})", call.subject.what),
+            after: allowed,
+        })
+    }
+
+    /// One attempt after the other, as long as the retry decision says so.
+    async fn attempts(
+        &self,
+        call: &Call,
+        deadline: Instant,
+        stage: &Stage,
+    ) -> Result<Reply, Error> {
+        let mut backoff = retry::backoff();
+        let mut renewed = None;
+        let mut may_renew = true;
+        loop {
+            let (generation, attempt) = self.attempt(call, renewed.take(), stage).await;
+            let (failure, error) = match attempt {
+                Ok(reply) => return Ok(reply),
+                Err(failed) => failed,
+            };
+            if matches!(error, Error::Unauthorized { .. }) && may_renew {
+                may_renew = false;
+                match self.shared.credentials.renew(generation).await {
+                    Ok(Some(authorization)) => {
+                        renewed = Some(authorization);
+                        continue;
+                    }
+                    Ok(None) => return Err(error),
+                    Err(message) => return Err(no_credentials(call, message)),
+                }
+            }
+            let delay = retry::delay(failure, call.repeatable, &mut backoff);
+            let at = delay
+                .map(|delay| Instant::now() + delay)
+                .filter(|at| *at < deadline);
+            let Some(at) = at else {
+                return Err(error);
+            };
+            tracing::debug!(%error, "sending again");
+            stage.enter(Stage::WAITING_TO_RETRY);
+            tokio::time::sleep_until(at).await;
+        }
+    }
+
+    /// Sends `call` once, with `authorization` or the credential of the time. Also says which
+    /// credential it was.
+    async fn attempt(
+        &self,
+        call: &Call,
+        authorization: Option<Authorization>,
+        stage: &Stage,
+    ) -> (u64, Result<Reply, Failed>) {
+        // In-flight limit: a watch gives its place up at once, or long ones would use all of them.
+        stage.enter(Stage::LIMITED);
+        let waiting = Instant::now();
+        let slot = match &self.lane.limiter {
+            Some(limiter) if call.wanted != Wanted::Stream => Some(limiter.slot().await),
+            _ => None,
+        };
+
+        // Token bucket: every attempt pays, so retries are no way around it.
+        if let Some(limiter) = &self.lane.limiter {
+            limiter.token().await;
+            telemetry::limiter_waited(waiting.elapsed());
+        }
+
+        // Credentials.
+        stage.enter(Stage::AUTHENTICATING);
+        let authorization = match authorization {
+            Some(renewed) => Ok(renewed),
+            None => self.shared.credentials.authorization(Instant::now()).await,
+        };
+        let authorization = match authorization {
+            Ok(authorization) => authorization,
+            Err(message) => {
+                let error = no_credentials(call, message);
+                return (0, Err((Failure::Unreadable, error)));
+            }
+        };
+
+        // Transport.
+        stage.enter(Stage::SENT);
+        let generation = authorization.generation;
+        let result = match self.http_request(call, authorization) {
+            Ok(request) => self.exchange(call, request).await,
+            Err(error) => Err((Failure::Unreadable, error)),
+        };
+        drop(slot);
+        (generation, result)
+    }
+
+    async fn exchange(&self, call: &Call, request: Request<Full<Bytes>>) -> Result<Reply, Failed> {
+        let mut sent = Sent::start(call.subject.verb.as_str(), call.subject.label);
+        let response = self.lane.transport.send(request).await.map_err(|error| {
+            let failure = if error.unsent {
+                Failure::NotSent
+            } else {
+                Failure::Broken
+            };
+            (
+                failure,
+                self.unavailable(call, error.unsent, &error.message),
+            )
+        })?;
+        sent.answered(response.status());
+        let (head, body) = response.into_parts();
+        let body = match call.wanted {
+            Wanted::AnyStatus if head.status != StatusCode::UNAUTHORIZED => ReplyBody::Stream(body),
+            _ if !head.status.is_success() => {
+                return Err(refusal(call, Response::from_parts(head, body)).await);
+            }
+            Wanted::Stream | Wanted::AnyStatus => ReplyBody::Stream(body),
+            Wanted::Whole(limit) => ReplyBody::Whole(self.whole(call, body, limit).await?),
+        };
+        Ok(Reply {
+            status: head.status,
+            headers: head.headers,
+            body,
+        })
+    }
+
+    async fn whole(&self, call: &Call, body: Incoming, limit: usize) -> Result<Bytes, Failed> {
+        answer::collect(body, limit)
+            .await
+            .map_err(|(cut, begun)| match cut {
+                Cut::Broken(message) => {
+                    let message = format!("the answer broke off: {message}");
+                    (Failure::Broken, self.unavailable(call, false, &message))
+                }
+                Cut::TooLarge => {
+                    let message = format!("the answer is larger than {limit} bytes");
+                    (
+                        Failure::Unreadable,
+                        answer::undecodable(&call.subject, &begun, message),
+                    )
+                }
+            })
+    }
+
+    fn http_request(
+        &self,
+        call: &Call,
+        authorization: Authorization,
+    ) -> Result<Request<Full<Bytes>>, Error> {
+        let impossible = |message| Error::Request {
+            what: call.subject.what.clone(),
+            message,
+        };
+        let url = transport::url(&self.shared.server, &call.path_and_query).map_err(impossible)?;
+        let mut request = Request::new(Full::new(call.body.clone()));
+        *request.method_mut() = call.method.clone();
+        *request.uri_mut() = url;
+        let headers = request.headers_mut();
+        *headers = call.headers.clone();
+        headers.insert(header::USER_AGENT, self.shared.user_agent.clone());
+        if let Some(header) = authorization.header {
+            headers.insert(header::AUTHORIZATION, header);
+        }
+        Ok(request)
+    }
+
+    fn unavailable(&self, call: &Call, unsent: bool, message: &str) -> Error {
+        Error::Unavailable {
+            what: call.subject.what.clone(),
+            code: None,
+            unsent,
+            message: format!("{}: {message}", self.shared.server),
+        }
+    }
+}
+
+/// An answer that is an error: its Status, and what it says about retries.
+async fn refusal(call: &Call, response: Response<Incoming>) -> Failed {
+    let (head, body) = response.into_parts();
+    // One that is too long or breaks off still has a beginning to quote.
+    let body = answer::collect(body, ERROR_BODY_LIMIT).await;
+    let status = Status::from_body(&body.unwrap_or_else(|(_, begun)| begun));
+    let retry_after = retry::retry_after(&head.headers, wall_clock());
+    let failure = Failure::Answered {
+        status: head.status,
+        retry_after,
+    };
+    let told = retry_after.or_else(|| status.retry_after());
+    (failure, status.into_error(&call.subject, head.status, told))
+}
+
+fn no_credentials(call: &Call, message: String) -> Error {
+    let what = call.subject.what.clone();
+    Error::Credentials { what, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{FakeServer, Reply};
+    use super::super::{Client, ClientOptions, Config, Error, ListOptions, POD};
+    use crate::client::credentials::Auth;
+    use serde_json::{Value, json};
+    use std::time::Duration;
+    use tokio::time::Instant;
+
+    const OBJECT: &str = r#"{"metadata":{"name":"a"}}"#;
+
+    async fn get(client: &Client) -> Result<Value, Error> {
+        client.get(POD, Some("ns"), "a").await
+    }
+
+    async fn create(client: &Client) -> Result<Value, Error> {
+        client.create(POD, Some("ns"), &json!({})).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn k1798_every_call_ends_by_its_deadline() {
+        let start = Instant::now();
+        let server = FakeServer::replying([]);
+        let error = get(&server.client()).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "get pods ns/a (sent): no answer within 15s"
+        );
+        assert_eq!(start.elapsed(), Duration::from_secs(15));
+
+        let (_chunks, never_ending) = Reply::stream();
+        let server = FakeServer::replying([never_ending]);
+        assert!(matches!(
+            get(&server.client()).await,
+            Err(Error::Timeout { .. })
+        ));
+
+        let start = Instant::now();
+        let server = FakeServer::new(|_| Reply::status(503, ""));
+        let error = get(&server.client()).await.unwrap_err();
+        assert!(
+            matches!(
+                error,
+                Error::Unavailable {
+                    code: Some(503),
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        assert!(
+            start.elapsed() <= Duration::from_secs(15),
+            "retries fit into it"
+        );
+        assert!(server.requests().len() > 3);
+    }
+
+    #[tokio::test]
+    async fn cgo1345_a_rotated_token_is_read_again_on_401_and_the_request_repeated_once() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "old\n").unwrap();
+        let config = Config {
+            auth: Auth::TokenFile {
+                file: file.path().to_owned(),
+                fallback: None,
+            },
+            ..Config::without_credentials("http://fake")
+        };
+        let mut accepted = "Bearer old";
+        let path = file.path().to_owned();
+        let server = FakeServer::new(move |request| {
+            if request.path_and_query.ends_with("/rotate") {
+                std::fs::write(&path, "new\n").unwrap();
+                accepted = "Bearer new";
+            }
+            if request.headers["authorization"] == accepted {
+                Reply::json(OBJECT)
+            } else {
+                Reply::status(401, "")
+            }
+        });
+        let client = server.client_with(config, ClientOptions::default());
+        get(&client).await.unwrap();
+        let _: Value = client.get(POD, Some("ns"), "rotate").await.unwrap();
+        create(&client).await.unwrap();
+        assert_eq!(server.requests().len(), 4, "one was repeated");
+
+        std::fs::write(file.path(), "wrong\n").unwrap();
+        let _: Result<Value, _> = client.get(POD, Some("ns"), "a").await;
+        let before = server.requests().len();
+        let config = Config {
+            auth: Auth::TokenFile {
+                file: file.path().to_owned(),
+                fallback: None,
+            },
+            ..Config::without_credentials("http://fake")
+        };
+        let client = server.client_with(config, ClientOptions::default());
+        let error = get(&client).await.unwrap_err();
+        assert!(matches!(error, Error::Unauthorized { .. }), "{error}");
+        assert_eq!(server.requests().len(), before + 2, "once, not for ever");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bodies_are_bounded_and_truncated_ones_are_errors() {
+        let (chunks, reply) = Reply::stream();
+        chunks.send(Ok("{".into())).unwrap();
+        chunks.send(Err(std::io::Error::other("cut"))).unwrap();
+        let server = FakeServer::replying([reply, Reply::json(OBJECT)]);
+        get(&server.client()).await.unwrap();
+        assert_eq!(
+            server.requests().len(),
+            2,
+            "a read that broke off is repeated"
+        );
+
+        let large = " ".repeat(17 << 20);
+        let server = FakeServer::replying([Reply::json(large.clone()), Reply::status(500, large)]);
+        let error = get(&server.client()).await.unwrap_err();
+        assert!(
+            error.to_string().contains("larger than 16777216 bytes"),
+            "{error}"
+        );
+        let error = get(&server.client()).await.unwrap_err();
+        assert!(
+            matches!(
+                error,
+                Error::Unavailable {
+                    code: Some(500),
+                    ..
+                }
+            ),
+            "{error}"
+        );
+
+        let server = FakeServer::replying([Reply::json("<html>sign in</html>")]);
+        let list = server
+            .client()
+            .list(POD, None, &ListOptions::default())
+            .await;
+        assert!(matches!(list, Err(Error::Decode { .. })));
+    }
+}

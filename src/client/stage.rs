@@ -1,0 +1,52 @@
+//! How far a call has come, so that a deadline that passes can say what it passed in.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// How far a call has come.
+pub(super) struct Stage(AtomicU8);
+
+impl Stage {
+    pub(super) const LIMITED: u8 = 0;
+    pub(super) const AUTHENTICATING: u8 = 1;
+    pub(super) const SENT: u8 = 2;
+    pub(super) const WAITING_TO_RETRY: u8 = 3;
+
+    pub(super) fn new() -> Self {
+        Self(AtomicU8::new(Self::LIMITED))
+    }
+
+    pub(super) fn enter(&self, stage: u8) {
+        self.0.store(stage, Ordering::Relaxed);
+    }
+
+    pub(super) fn was_sent(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == Self::SENT
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0.load(Ordering::Relaxed) {
+            Self::LIMITED => "not sent, still waiting for our own rate limit",
+            Self::AUTHENTICATING => "not sent, still waiting for a credential",
+            Self::SENT => "sent",
+            _ => "waiting to send it again",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_was_not_sent_says_so() {
+        let stage = Stage::new();
+        assert!(stage.to_string().contains("not sent") && !stage.was_sent());
+        stage.enter(Stage::SENT);
+        assert!(stage.was_sent());
+        stage.enter(Stage::WAITING_TO_RETRY);
+        assert_eq!(stage.to_string(), "waiting to send it again");
+    }
+}

@@ -1,0 +1,78 @@
+//! Metrics of requests, with client-go's names where they exist.
+
+use std::time::Duration;
+
+use metrics::{
+    Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
+use tokio::time::Instant;
+
+const REQUESTS: &str = "rest_client_requests_total";
+const DURATION: &str = "rest_client_request_duration_seconds";
+const LIMITER_WAIT: &str = "mainstay_limiter_wait_seconds";
+const IN_FLIGHT: &str = "mainstay_requests_in_flight";
+
+/// Code of a request that got no answer, as client-go has it.
+const NO_ANSWER: &str = "<error>";
+
+/// Tells the installed recorder what the client's metrics mean.
+pub fn describe_metrics() {
+    describe_counter!(
+        REQUESTS,
+        "Requests sent to the API server, retries included, by verb, resource and status code"
+    );
+    describe_histogram!(
+        DURATION,
+        Unit::Seconds,
+        "Time from sending a request to its answer (of a watch: to the head), by verb and resource"
+    );
+    describe_histogram!(
+        LIMITER_WAIT,
+        Unit::Seconds,
+        "Time that requests waited for the in-flight limit and the token bucket"
+    );
+    describe_gauge!(
+        IN_FLIGHT,
+        "Requests under way; watches count until their head has come"
+    );
+}
+
+pub(super) fn limiter_waited(time: Duration) {
+    histogram!(LIMITER_WAIT).record(time);
+}
+
+/// One request on the wire. Counted when dropped, so that a cancelled one counts too.
+pub(super) struct Sent {
+    verb: &'static str,
+    resource: &'static str,
+    start: Instant,
+    code: Option<u16>,
+}
+
+impl Sent {
+    pub(super) fn start(verb: &'static str, resource: &'static str) -> Self {
+        gauge!(IN_FLIGHT).increment(1.0);
+        Self {
+            verb,
+            resource,
+            start: Instant::now(),
+            code: None,
+        }
+    }
+
+    pub(super) fn answered(&mut self, code: http::StatusCode) {
+        self.code = Some(code.as_u16());
+    }
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        let (verb, resource) = (self.verb, self.resource);
+        let code = self
+            .code
+            .map_or_else(|| NO_ANSWER.to_owned(), |code| code.to_string());
+        gauge!(IN_FLIGHT).decrement(1.0);
+        counter!(REQUESTS, "verb" => verb, "resource" => resource, "code" => code).increment(1);
+        histogram!(DURATION, "verb" => verb, "resource" => resource).record(self.start.elapsed());
+    }
+}

@@ -1,0 +1,323 @@
+//! A scripted API server for tests: hyper behind a pipe in memory (so that paused time works), TLS or
+//! not, or behind a real socket. What it was asked is recorded.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::{Client, ClientOptions, Config, Dial, Stream};
+
+/// One request as the server saw it.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorded {
+    pub(crate) method: Method,
+    pub(crate) path_and_query: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) version: Version,
+    pub(crate) at: Instant,
+    /// Number of the connection that it came on, from 0.
+    pub(crate) connection: usize,
+}
+
+/// What the server does with a request.
+pub(crate) enum Reply {
+    /// Answers with status, headers and the whole body.
+    Answer(u16, Vec<(&'static str, String)>, Bytes),
+    /// Answers 200 with a body of the chunks that are sent; an error breaks the connection off.
+    Stream(mpsc::UnboundedReceiver<io::Result<Bytes>>),
+    /// Never answers.
+    Hang,
+    /// Reads the request and closes the connection.
+    Close,
+}
+
+impl Reply {
+    /// 200 with a JSON body.
+    pub(crate) fn json(body: impl Into<String>) -> Self {
+        Self::status(200, body)
+    }
+
+    /// An answer with a body.
+    pub(crate) fn status(status: u16, body: impl Into<String>) -> Self {
+        let json = ("content-type", "application/json".to_owned());
+        Self::Answer(status, vec![json], Bytes::from(body.into()))
+    }
+
+    /// An error answer with Retry-After.
+    pub(crate) fn retry_after(status: u16, after: &str) -> Self {
+        Self::Answer(
+            status,
+            vec![("retry-after", after.to_owned())],
+            Bytes::new(),
+        )
+    }
+
+    /// A stream and the sender of its chunks.
+    pub(crate) fn stream() -> (mpsc::UnboundedSender<io::Result<Bytes>>, Self) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (sender, Self::Stream(receiver))
+    }
+}
+
+/// A handle on a scripted server; clones are the same server.
+#[derive(Clone)]
+pub(crate) struct FakeServer(Arc<Inner>);
+
+type Script = Box<dyn FnMut(&Recorded) -> Reply + Send>;
+
+struct Inner {
+    script: Mutex<Script>,
+    requests: Mutex<Vec<Recorded>>,
+    tls: Option<tokio_rustls::TlsAcceptor>,
+    certificate: Option<String>,
+    connections: AtomicUsize,
+    /// Connections below this number are dead: no byte passes any more.
+    frozen_below: AtomicUsize,
+    /// Dials that are still to be refused.
+    refusals: AtomicUsize,
+}
+
+impl FakeServer {
+    /// A server that does what `script` says.
+    pub(crate) fn new(script: impl FnMut(&Recorded) -> Reply + Send + 'static) -> Self {
+        Self::build(Box::new(script), None)
+    }
+
+    /// A server that gives these replies in this order, then hangs.
+    pub(crate) fn replying(replies: impl IntoIterator<Item = Reply>) -> Self {
+        let mut replies: VecDeque<_> = replies.into_iter().collect();
+        Self::new(move |_| replies.pop_front().unwrap_or(Reply::Hang))
+    }
+
+    /// The same over TLS, with a certificate for `names` and these ALPN protocols.
+    pub(crate) fn with_tls(
+        names: &[&str],
+        alpn: &[&str],
+        script: impl FnMut(&Recorded) -> Reply + Send + 'static,
+    ) -> Self {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let pair = rcgen::generate_simple_self_signed(names).unwrap();
+        let key = PrivatePkcs8KeyDer::from(pair.signing_key.serialize_der());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![pair.cert.der().clone()], key.into())
+            .unwrap();
+        config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        Self::build(
+            Box::new(script),
+            Some((Arc::new(config).into(), pair.cert.pem())),
+        )
+    }
+
+    fn build(script: Script, tls: Option<(tokio_rustls::TlsAcceptor, String)>) -> Self {
+        let (tls, certificate) = tls.unzip();
+        Self(Arc::new(Inner {
+            script: Mutex::new(script),
+            requests: Mutex::default(),
+            tls,
+            certificate,
+            connections: AtomicUsize::new(0),
+            frozen_below: AtomicUsize::new(0),
+            refusals: AtomicUsize::new(0),
+        }))
+    }
+
+    /// A client over pipes in memory.
+    pub(crate) fn client(&self) -> Client {
+        self.client_with(
+            Config::without_credentials("http://fake"),
+            ClientOptions::default(),
+        )
+    }
+
+    /// A client over pipes in memory, with its own configuration.
+    pub(crate) fn client_with(&self, config: Config, options: ClientOptions) -> Client {
+        Client::with_dial(config, options, Arc::new(self.clone())).unwrap()
+    }
+
+    /// The requests so far.
+    pub(crate) fn requests(&self) -> Vec<Recorded> {
+        self.0.requests.lock().unwrap().clone()
+    }
+
+    /// The server's certificate, PEM.
+    pub(crate) fn certificate(&self) -> &str {
+        self.0.certificate.as_deref().unwrap()
+    }
+
+    /// Lets no byte pass any more on the connections that there are.
+    pub(crate) fn freeze(&self) {
+        let connections = self.0.connections.load(Ordering::SeqCst);
+        self.0.frozen_below.store(connections, Ordering::SeqCst);
+    }
+
+    /// Refuses the next `dials` connections.
+    pub(crate) fn refuse(&self, dials: usize) {
+        self.0.refusals.store(dials, Ordering::SeqCst);
+    }
+
+    /// Also serves a real socket on a free port of the loopback.
+    pub(crate) async fn listen(&self) -> SocketAddr {
+        let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+        let listener = tokio::net::TcpListener::bind(any).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = self.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(server.clone().serve(stream));
+            }
+        });
+        address
+    }
+
+    async fn serve(self, stream: impl Stream + 'static) {
+        let number = self.0.connections.fetch_add(1, Ordering::SeqCst);
+        let stream = Freezable {
+            stream,
+            number,
+            server: Arc::clone(&self.0),
+        };
+        let stream: Box<dyn Stream> = match &self.0.tls {
+            None => Box::new(stream),
+            Some(acceptor) => match acceptor.accept(stream).await {
+                Ok(stream) => Box::new(stream),
+                Err(_) => return,
+            },
+        };
+        let service = service_fn(|request| self.clone().answer(number, request));
+        let builder = auto::Builder::new(TokioExecutor::new());
+        let _ = builder
+            .serve_connection(TokioIo::new(stream), service)
+            .await;
+    }
+
+    async fn answer(
+        self,
+        connection: usize,
+        request: Request<Incoming>,
+    ) -> Result<Response<UnsyncBoxBody<Bytes, io::Error>>, io::Error> {
+        let (head, body) = request.into_parts();
+        let recorded = Recorded {
+            method: head.method,
+            path_and_query: head.uri.path_and_query().unwrap().to_string(),
+            headers: head.headers,
+            body: body.collect().await.map_err(io::Error::other)?.to_bytes(),
+            version: head.version,
+            at: Instant::now(),
+            connection,
+        };
+        self.0.requests.lock().unwrap().push(recorded.clone());
+        let reply = (self.0.script.lock().unwrap())(&recorded);
+        match reply {
+            Reply::Answer(status, headers, body) => {
+                let body = Full::new(body).map_err(|never: Infallible| match never {});
+                let mut response = Response::new(body.boxed_unsync());
+                *response.status_mut() = StatusCode::from_u16(status).unwrap();
+                for (name, value) in headers {
+                    response.headers_mut().insert(name, value.parse().unwrap());
+                }
+                Ok(response)
+            }
+            Reply::Stream(chunks) => {
+                let chunks = futures_util::stream::unfold(chunks, async |mut chunks| {
+                    let chunk: io::Result<Bytes> = chunks.recv().await?;
+                    Some((chunk.map(Frame::data), chunks))
+                });
+                Ok(Response::new(BodyExt::boxed_unsync(StreamBody::new(
+                    chunks,
+                ))))
+            }
+            Reply::Hang => std::future::pending().await,
+            Reply::Close => Err(io::Error::other("closed by the script")),
+        }
+    }
+}
+
+impl Dial for FakeServer {
+    fn dial(&self, _: Uri) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
+        let server = self.clone();
+        Box::pin(async move {
+            let one_less = |left: usize| left.checked_sub(1);
+            let refusals = &server.0.refusals;
+            if refusals
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less)
+                .is_ok()
+            {
+                return Err(io::ErrorKind::ConnectionRefused.into());
+            }
+            let (near, far) = tokio::io::duplex(64 << 10);
+            tokio::spawn(server.serve(far));
+            Ok(Box::new(near) as Box<dyn Stream>)
+        })
+    }
+}
+
+/// A stream that goes dead without closing, as when a firewall drops its packets.
+struct Freezable<S> {
+    stream: S,
+    number: usize,
+    server: Arc<Inner>,
+}
+
+impl<S> Freezable<S> {
+    fn is_frozen(&self) -> bool {
+        self.number < self.server.frozen_below.load(Ordering::SeqCst)
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Freezable<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.is_frozen() {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Freezable<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.is_frozen() {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

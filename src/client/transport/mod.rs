@@ -1,0 +1,338 @@
+//! One connection to the API server: HTTP/2 where the server offers it, else HTTP/1.1.
+//!
+//! A dead link is noticed within 15 s, by HTTP/2 pings (also while idle, also under watches) or by
+//! TCP keep-alive. A transport sends a request once; whether to send it again is decided above.
+
+mod dial;
+pub(super) mod tls;
+
+use std::error::Error as _;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, Uri};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::pki_types::ServerName;
+
+pub use dial::{Dial, Stream};
+
+use super::config::{Config, ConfigError};
+use dial::{Dialer, Tcp};
+use tls::Identity;
+
+/// Silence on a connection until it is pinged.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+/// Wait for the answer to a ping until the connection is given up.
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
+/// Unread bytes that one stream may hold back: a page of a list without a stall.
+const STREAM_WINDOW: u32 = 1 << 20;
+/// Unread bytes of all streams of a connection: more than 128 streams can be slow before any other
+/// has to wait for them.
+const CONNECTION_WINDOW: u32 = 128 * STREAM_WINDOW;
+
+type HttpClient = legacy::Client<HttpsConnector<Dialer>, Full<Bytes>>;
+
+/// Sends requests over its own connection.
+pub(super) struct Transport {
+    connector: HttpsConnector<Dialer>,
+    identity: Arc<Identity>,
+    current: RwLock<Current>,
+}
+
+/// The pool in use, and the client certificate that its connections were made with.
+struct Current {
+    client: HttpClient,
+    identity_generation: u64,
+}
+
+/// Why no response head came.
+#[derive(Debug)]
+pub(super) struct SendError {
+    /// Whether it is certain that the server did not see the request.
+    pub(super) unsent: bool,
+    pub(super) message: String,
+}
+
+impl Transport {
+    /// A transport for `config`'s server that dials with `dial`, or over TCP.
+    pub(super) fn new(
+        config: &Config,
+        identity: Arc<Identity>,
+        dial: Option<Arc<dyn Dial>>,
+    ) -> Result<Self, ConfigError> {
+        let refused = |problem| ConfigError::Tls {
+            server: config.server.clone(),
+            problem,
+        };
+        let tls = if config.server.starts_with("http://") {
+            // Never used: such a server must not depend on the system's roots being there.
+            tls::client_config(&super::config::Trust::Anyone, Arc::clone(&identity))
+        } else {
+            tls::client_config(&config.tls.trust, Arc::clone(&identity))
+        };
+        let builder = HttpsConnectorBuilder::new()
+            .with_tls_config(tls.map_err(refused)?)
+            .https_or_http();
+        let builder = match &config.tls.server_name {
+            None => builder,
+            Some(name) => {
+                let name = ServerName::try_from(name.clone())
+                    .map_err(|error| refused(format!("tls-server-name {name:?}: {error}")))?;
+                builder.with_server_name_resolver(FixedServerNameResolver::new(name))
+            }
+        };
+        let dial = dial.unwrap_or_else(|| Arc::new(Tcp::new()));
+        let connector = builder.enable_all_versions().wrap_connector(Dialer(dial));
+        let current = RwLock::new(Current {
+            client: http_client(connector.clone()),
+            identity_generation: identity.generation(),
+        });
+        Ok(Self {
+            connector,
+            identity,
+            current,
+        })
+    }
+
+    /// Another transport to the same server, with connections of its own.
+    pub(super) fn separate(&self) -> Self {
+        Self {
+            connector: self.connector.clone(),
+            identity: Arc::clone(&self.identity),
+            current: RwLock::new(Current {
+                client: http_client(self.connector.clone()),
+                identity_generation: self.identity.generation(),
+            }),
+        }
+    }
+
+    /// Sends `request` and waits for the head of the response.
+    pub(super) async fn send(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, SendError> {
+        let client = self.client();
+        client
+            .request(request)
+            .await
+            .map_err(|error| SendError::new(&error))
+    }
+
+    /// Makes later requests use a new connection. Streams on the old one go on.
+    pub(super) fn reconnect(&self) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        current.client = http_client(self.connector.clone());
+        current.identity_generation = self.identity.generation();
+    }
+
+    fn client(&self) -> HttpClient {
+        {
+            let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+            if current.identity_generation == self.identity.generation() {
+                return current.client.clone();
+            }
+        }
+        self.reconnect();
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current.client.clone()
+    }
+}
+
+fn http_client(connector: HttpsConnector<Dialer>) -> HttpClient {
+    legacy::Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        // Without this the pool would leave a live HTTP/2 connection, and the watches on it, after a
+        // quiet minute. Pings and keep-alive tell which connections are dead.
+        .pool_idle_timeout(None)
+        .http2_keep_alive_interval(PING_INTERVAL)
+        .http2_keep_alive_timeout(PING_TIMEOUT)
+        .http2_keep_alive_while_idle(true)
+        .http2_initial_stream_window_size(STREAM_WINDOW)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW)
+        .build(connector)
+}
+
+impl SendError {
+    fn new(error: &legacy::Error) -> Self {
+        let mut unsent = error.is_connect();
+        let mut message = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            // hyper calls a request canceled that was still queued when its connection ended.
+            unsent |= cause
+                .downcast_ref::<hyper::Error>()
+                .is_some_and(hyper::Error::is_canceled);
+            let cause_message = cause.to_string();
+            if !message.ends_with(&cause_message) {
+                message = format!("{message}: {cause_message}");
+            }
+            source = cause.source();
+        }
+        Self { unsent, message }
+    }
+}
+
+/// The URL of `path_and_query` on `server`, which may itself have a path.
+pub(super) fn url(server: &str, path_and_query: &str) -> Result<Uri, String> {
+    let url = format!("{}{path_and_query}", server.trim_end_matches('/'));
+    url.parse()
+        .map_err(|error| format!("{path_and_query:?} is no URL path: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::config::{TlsSettings, Trust};
+    use crate::client::testing::{FakeServer, Reply};
+    use crate::client::{Client, ClientOptions, Error, POD, WatchOptions};
+    use serde_json::Value;
+    use tokio::time::Instant;
+
+    const BOTH: [&str; 2] = ["h2", "http/1.1"];
+
+    fn trusting(server: &FakeServer, url: &str) -> Config {
+        let roots = tls::certificates(server.certificate().as_bytes()).unwrap();
+        Config {
+            tls: TlsSettings {
+                trust: Trust::Roots(roots.into()),
+                ..TlsSettings::default()
+            },
+            ..Config::without_credentials(url)
+        }
+    }
+
+    async fn get(client: &Client) -> Result<Value, Error> {
+        client.get(POD, Some("ns"), "a").await
+    }
+
+    #[tokio::test]
+    async fn an_address_with_an_ip_san_is_verified_and_spoken_to_in_http2() {
+        let server = FakeServer::with_tls(&["127.0.0.1"], &BOTH, |_| Reply::json("{}"));
+        let url = format!("https://{}", server.listen().await);
+        let client = Client::new(trusting(&server, &url), ClientOptions::default()).unwrap();
+        get(&client).await.unwrap();
+        get(&client).await.unwrap();
+        let requests = server.requests();
+        assert_eq!(requests[0].version, http::Version::HTTP_2);
+        assert_eq!(requests[0].connection, requests[1].connection);
+    }
+
+    #[tokio::test]
+    async fn http1_is_used_where_there_is_no_http2() {
+        let server = FakeServer::with_tls(&["fake"], &["http/1.1"], |_| Reply::json("{}"));
+        let config = trusting(&server, "https://fake");
+        get(&server.client_with(config, ClientOptions::default()))
+            .await
+            .unwrap();
+        assert_eq!(server.requests()[0].version, http::Version::HTTP_11);
+
+        let plain = FakeServer::new(|_| Reply::json("{}"));
+        let url = format!("http://{}/prefix/", plain.listen().await);
+        let config = Config::without_credentials(url);
+        get(&Client::new(config, ClientOptions::default()).unwrap())
+            .await
+            .unwrap();
+        assert_eq!(
+            plain.requests()[0].path_and_query,
+            "/prefix/api/v1/namespaces/ns/pods/a"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unverified_server_is_refused_with_its_url_unless_told_otherwise() {
+        let server = FakeServer::with_tls(&["other"], &BOTH, |_| Reply::json("{}"));
+        let mut config = trusting(&server, "https://fake");
+        let error = get(&server.client_with(config.clone(), ClientOptions::default())).await;
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.contains("https://fake: ") && error.contains("not valid for name"),
+            "{error}"
+        );
+        assert!(server.requests().is_empty());
+
+        config.tls.server_name = Some("other".to_owned());
+        get(&server.client_with(config.clone(), ClientOptions::default()))
+            .await
+            .unwrap();
+        config.tls = TlsSettings {
+            trust: Trust::Anyone,
+            ..TlsSettings::default()
+        };
+        get(&server.client_with(config, ClientOptions::default()))
+            .await
+            .unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn cgo374_a_dead_link_is_noticed_under_a_silent_watch() {
+        let server = FakeServer::with_tls(&["fake"], &BOTH, |request| {
+            if request.path_and_query.contains("watch=true") {
+                let (chunks, reply) = Reply::stream();
+                std::mem::forget(chunks);
+                reply
+            } else {
+                Reply::json("{}")
+            }
+        });
+        let config = trusting(&server, "https://fake");
+        let client = server.client_with(config, ClientOptions::default());
+        let mut watch = client
+            .watch(POD, None, &WatchOptions::default())
+            .await
+            .unwrap();
+        let quiet = tokio::time::timeout(Duration::from_mins(10), watch.next());
+        assert!(quiet.await.is_err(), "pings are answered: nothing happens");
+        server.freeze();
+        let start = Instant::now();
+        assert!(matches!(
+            watch.next().await,
+            Some(Err(Error::Unavailable { .. }))
+        ));
+        assert!(
+            start.elapsed() <= PING_INTERVAL + PING_TIMEOUT,
+            "{:?}",
+            start.elapsed()
+        );
+        get(&client).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn unread_watches_do_not_stall_other_requests() {
+        let server = FakeServer::with_tls(&["fake"], &BOTH, |request| {
+            if request.path_and_query.contains("watch=true") {
+                let (chunks, reply) = Reply::stream();
+                for _ in 0..3 {
+                    chunks
+                        .send(Ok(Bytes::from(vec![b' '; STREAM_WINDOW as usize])))
+                        .unwrap();
+                }
+                std::mem::forget(chunks);
+                reply
+            } else {
+                Reply::json("{}")
+            }
+        });
+        let config = trusting(&server, "https://fake");
+        let client = server.client_with(config, ClientOptions::default());
+        let mut unread = Vec::new();
+        for _ in 0..20 {
+            unread.push(
+                client
+                    .watch(POD, None, &WatchOptions::default())
+                    .await
+                    .unwrap(),
+            );
+        }
+        get(&client).await.unwrap();
+        let requests = server.requests();
+        assert_eq!(
+            requests[0].connection, requests[20].connection,
+            "multiplexed"
+        );
+    }
+}

@@ -1,0 +1,211 @@
+//! TLS as API servers use it: given roots, client certificates, and ring given explicitly (never the
+//! process's default provider, which another library may set).
+
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::client::ResolvesClientCert;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{self, CryptoProvider};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use crate::client::config::Trust;
+
+/// Bundles of public roots: `SSL_CERT_FILE`, then where distributions put them (Go's list).
+const SYSTEM_BUNDLES: [&str; 5] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// The certificates of a PEM text; at least one.
+pub(in crate::client) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(pem)
+        .collect::<Result<_, _>>()
+        .map_err(|error| format!("not PEM: {error}"))?;
+    if certificates.is_empty() {
+        return Err("no certificate in it; a PEM text is expected".to_owned());
+    }
+    Ok(certificates)
+}
+
+/// A client certificate chain with its private key, both PEM.
+pub(in crate::client) fn identity(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
+    let chain = certificates(chain)?;
+    let key = PrivateKeyDer::from_pem_slice(key)
+        .map_err(|error| format!("the key is no usable PEM private key: {error}"))?;
+    CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => "certificate and key do not match".to_owned(),
+        error => format!("certificate and key are not usable: {error}"),
+    })
+}
+
+fn provider() -> CryptoProvider {
+    crypto::ring::default_provider()
+}
+
+/// The client certificate that handshakes show. An `exec` plugin may replace it; connections made
+/// later use the new one.
+#[derive(Debug, Default)]
+pub(in crate::client) struct Identity {
+    current: RwLock<Current>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Current {
+    key: Option<Arc<CertifiedKey>>,
+    generation: u64,
+}
+
+impl Identity {
+    pub(in crate::client) fn new(key: Option<Arc<CertifiedKey>>) -> Self {
+        let current = Current { key, generation: 0 };
+        Self {
+            current: RwLock::new(current),
+        }
+    }
+
+    fn current(&self) -> Current {
+        self.current
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Grows with each [`replace`](Self::replace): connections of an older one should be left.
+    pub(in crate::client) fn generation(&self) -> u64 {
+        self.current().generation
+    }
+
+    pub(in crate::client) fn replace(&self, key: Arc<CertifiedKey>) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        current.key = Some(key);
+        current.generation += 1;
+    }
+}
+
+impl ResolvesClientCert for Identity {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.current().key
+    }
+
+    fn has_certs(&self) -> bool {
+        self.current().key.is_some()
+    }
+}
+
+/// The rustls configuration for servers trusted by `trust`. ALPN is set by the connector.
+pub(super) fn client_config(
+    trust: &Trust,
+    identity: Arc<Identity>,
+) -> Result<ClientConfig, String> {
+    let provider = Arc::new(provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let builder = match trust {
+        Trust::Anyone => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AnyServer(provider))),
+        Trust::System => builder.with_root_certificates(system_roots()?),
+        Trust::Roots(certificates) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in certificates.iter() {
+                roots
+                    .add(certificate.clone())
+                    .map_err(|error| error.to_string())?;
+            }
+            builder.with_root_certificates(roots)
+        }
+    };
+    Ok(builder.with_client_cert_resolver(identity))
+}
+
+fn system_roots() -> Result<RootCertStore, String> {
+    let named = std::env::var("SSL_CERT_FILE").ok();
+    let candidates = named.iter().map(String::as_str).chain(SYSTEM_BUNDLES);
+    for file in candidates.filter(|file| Path::new(file).exists()) {
+        let pem = std::fs::read(file).map_err(|error| format!("can't read {file}: {error}"))?;
+        let mut roots = RootCertStore::empty();
+        // A public bundle may hold odd certificates that nothing here depends on.
+        let (usable, _) = roots
+            .add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
+        if usable > 0 {
+            return Ok(roots);
+        }
+    }
+    let looked_at = SYSTEM_BUNDLES.join(", ");
+    Err(format!(
+        "no certificate-authority is given and no system roots are found (looked at {looked_at}); \
+         set certificate-authority or SSL_CERT_FILE"
+    ))
+}
+
+/// Accepts any certificate, as `insecure-skip-tls-verify` asks; signatures are still checked.
+struct AnyServer(Arc<CryptoProvider>);
+
+impl fmt::Debug for AnyServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AnyServer")
+    }
+}
+
+impl ServerCertVerifier for AnyServer {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn k1962_a_replaced_identity_is_shown_by_later_handshakes() {
+        let pair = rcgen::generate_simple_self_signed(["me".to_owned()]).unwrap();
+        let key = pair.signing_key.serialize_pem();
+        let mine = identity(pair.cert.pem().as_bytes(), key.as_bytes()).unwrap();
+        let shown = Identity::new(None);
+        assert!(!shown.has_certs());
+        shown.replace(Arc::new(mine));
+        assert!(shown.has_certs());
+        assert_eq!(shown.generation(), 1);
+    }
+}
