@@ -62,7 +62,7 @@ pub(super) async fn serve(
         std::thread::Builder::new()
             .name("health".to_owned())
             .spawn(move || {
-                if let Err(error) = run(listener, state, &stop) {
+                if let Err(error) = run(listener, &state, &stop) {
                     tracing::error!(%error, "probes and metrics are not served");
                 }
                 drop(ended);
@@ -86,7 +86,7 @@ pub(super) async fn serve(
 /// The thread's whole life.
 fn run(
     listener: std::net::TcpListener,
-    state: Arc<State>,
+    state: &Arc<State>,
     shutdown: &Shutdown,
 ) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -95,7 +95,7 @@ fn run(
     runtime.block_on(async {
         let listener = TcpListener::from_std(listener)?;
         tokio::select! {
-            () = accept(&listener, &state) => {}
+            () = accept(&listener, state) => {}
             () = shutdown.triggered() => {}
         }
         Ok(())

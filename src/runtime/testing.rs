@@ -51,7 +51,7 @@ pub(crate) fn owned(ns: &str, name: &str, uid: &str, version: u64, owners: &[&st
 
 /// The object as the API server would send it.
 pub(crate) fn raw(namespace: &str, name: &str, uid: &str, version: u64) -> Box<RawValue> {
-    raw_with(namespace, name, uid, version, serde_json::json!(version))
+    raw_with(namespace, name, uid, version, version)
 }
 
 /// As [`raw`], with a value that may not fit the type.
@@ -60,14 +60,14 @@ pub(crate) fn raw_with(
     name: &str,
     uid: &str,
     version: u64,
-    value: serde_json::Value,
+    value: impl Into<serde_json::Value>,
 ) -> Box<RawValue> {
     let object = serde_json::json!({
         "metadata": {
             "namespace": namespace, "name": name, "uid": uid,
             "resourceVersion": version.to_string(),
         },
-        "value": value,
+        "value": value.into(),
     });
     serde_json::value::to_raw_value(&object).expect("JSON values serialise")
 }

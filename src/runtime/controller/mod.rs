@@ -75,7 +75,7 @@ pub trait Reconciler: Send + Sync + 'static {
 }
 
 /// Settings of a [`Controller`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct ControllerOptions {
     /// Runs at a time; at least one.
     pub workers: usize,

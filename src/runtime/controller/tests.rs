@@ -153,12 +153,12 @@ async fn results_are_counted() {
     test.shutdown.trigger();
     test.run.await.unwrap();
     drop(guard);
-    let text = telemetry.render();
+    let rendered = telemetry.render();
     for result in ["panic", "permanent", "requeue", "done"] {
         let line = format!(r#"reconcile_total{{controller="test",result="{result}"}} 1"#);
-        assert!(text.contains(&line), "{line} in {text}");
+        assert!(rendered.contains(&line), "{line} in {rendered}");
     }
-    assert!(text.contains(r#"reconcile_duration_seconds_count{controller="test"} 4"#));
+    assert!(rendered.contains(r#"reconcile_duration_seconds_count{controller="test"} 4"#));
 }
 
 #[test]

@@ -250,9 +250,10 @@ impl Status {
         if inner.error == error {
             return;
         }
-        match &error {
-            Some(error) => tracing::warn!(error, "the lease can't be read or written"),
-            None => tracing::info!("the lease can be read and written again"),
+        if let Some(error) = &error {
+            tracing::warn!(error, "the lease can't be read or written");
+        } else {
+            tracing::info!("the lease can be read and written again");
         }
         inner.error = error;
     }

@@ -55,8 +55,8 @@ pub(super) struct Machine {
     fence: Option<Instant>,
     /// Whether the record must be read before we write.
     look: bool,
-    /// Whether the Lease is known not to exist.
-    missing: bool,
+    /// Since when the Lease is known not to exist.
+    missing: Option<Instant>,
     /// Transitions that were asked for.
     wanted: i32,
     /// When the next request is due.
@@ -81,7 +81,10 @@ impl Machine {
     pub(super) fn new(options: ElectionOptions, jitter: Jitter, now: Instant) -> Self {
         Self {
             // Half of what is between giving up and expiry; see `ElectionOptions::validate`.
-            margin: (options.lease_duration - options.renew_deadline) / 2,
+            margin: options
+                .lease_duration
+                .saturating_sub(options.renew_deadline)
+                / 2,
             options,
             jitter,
             seen: None,
@@ -90,7 +93,7 @@ impl Machine {
             held: None,
             fence: None,
             look: true,
-            missing: false,
+            missing: None,
             wanted: 0,
             next: now,
         }
@@ -106,7 +109,7 @@ impl Machine {
             (None, seen) => Leadership::Standby {
                 holder: seen
                     .as_ref()
-                    .filter(|_| !self.missing)
+                    .filter(|_| self.missing.is_none())
                     .map_or_else(String::new, |seen| seen.lease.spec.holder().to_owned()),
             },
         }
@@ -162,14 +165,14 @@ impl Machine {
         let transitions = match previous {
             // client-go: a fresh lease starts at 0.
             None => 0,
-            Some(record) if self.is_ours(record) && !self.missing => {
+            Some(record) if self.is_ours(record) && self.missing.is_none() => {
                 record.transitions().max(self.wanted)
             }
             Some(record) => record.transitions().saturating_add(1),
         };
         let claim = self.claim.get_or_insert_with(|| wall.to_owned()).clone();
         let fresh = || Lease::new(&self.options.namespace, &self.options.name);
-        let mut lease = if self.missing {
+        let mut lease = if self.missing.is_some() {
             fresh()
         } else {
             base.cloned().unwrap_or_else(fresh)
@@ -183,7 +186,7 @@ impl Machine {
             lease_transitions: Some(transitions),
             ..lease.spec
         };
-        if self.missing || self.seen.is_none() {
+        if self.missing.is_some() || self.seen.is_none() {
             Some(Request::Create(lease))
         } else {
             Some(Request::Update(lease))
@@ -220,7 +223,7 @@ impl Machine {
 
     /// The record to write so that others need not wait for expiry, if the last one seen is ours.
     pub(super) fn release(&self, wall: &str) -> Option<Request> {
-        let seen = self.seen.as_ref().filter(|_| !self.missing)?;
+        let seen = self.seen.as_ref().filter(|_| self.missing.is_none())?;
         if !self.is_ours(&seen.lease.spec) {
             return None;
         }
@@ -256,18 +259,19 @@ impl Machine {
         self.await_expiry(now, free, expiry);
     }
 
+    /// There is no Lease. A process that never saw one makes it at once: the cluster is new. Else it
+    /// was deleted, and who held it may still write: perhaps someone we never saw, so all wait as
+    /// long as if they had just renewed. Only the holder itself does not: it stops writing here.
     fn saw_nothing(&mut self, now: Instant) {
         self.answered = true;
-        self.missing = true;
+        let since = *self.missing.get_or_insert(now);
+        let held = self.fence.is_some_and(|fence| now < fence);
         self.lose();
-        // Whoever held the deleted Lease may write until it would have expired; we just stopped.
-        let (free, expiry) = match &self.seen {
-            Some(seen) if !self.is_ours(&seen.lease.spec) => {
-                (seen.lease.spec.holder().is_empty(), self.expiry(seen))
-            }
-            _ => (true, now),
+        let wait = match &self.seen {
+            Some(seen) if !held => self.duration(seen).max(self.options.lease_duration),
+            _ => Duration::ZERO,
         };
-        self.await_expiry(now, free, expiry);
+        self.await_expiry(now, false, since + wait);
     }
 
     fn await_expiry(&mut self, now: Instant, free: bool, expiry: Instant) {
@@ -298,14 +302,15 @@ impl Machine {
             now
         } else {
             self.wanted = 0;
-            self.later(now)
+            // Counted from sending, so that slow answers do not stretch the rhythm.
+            self.later(sent).max(now)
         };
     }
 
     /// Returns whether the record changed.
     fn observe(&mut self, now: Instant, lease: Lease) -> bool {
         self.answered = true;
-        self.missing = false;
+        self.missing = None;
         match &mut self.seen {
             Some(seen) if seen.lease.spec == lease.spec => {
                 seen.lease = lease;
@@ -333,15 +338,17 @@ impl Machine {
             && record.acquire_time == self.claim
     }
 
-    /// By the holder's own duration.
     fn expiry(&self, seen: &Seen) -> Instant {
-        let seconds = seen
-            .lease
-            .spec
-            .lease_duration_seconds
-            .and_then(|s| u64::try_from(s).ok());
-        let duration = seconds.filter(|s| *s > 0).map(Duration::from_secs);
-        seen.changed + duration.unwrap_or(self.options.lease_duration)
+        seen.changed + self.duration(seen)
+    }
+
+    /// The holder's own duration.
+    fn duration(&self, seen: &Seen) -> Duration {
+        let seconds = seen.lease.spec.lease_duration_seconds;
+        let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        seconds
+            .filter(|s| *s > 0)
+            .map_or(self.options.lease_duration, Duration::from_secs)
     }
 
     fn later(&mut self, now: Instant) -> Instant {

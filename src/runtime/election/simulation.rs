@@ -76,6 +76,9 @@ struct World {
     faults: bool,
     /// Term and elector of every leadership seen.
     terms: Vec<(u64, usize)>,
+    /// Whether terms must grow. Who makes a deleted Lease anew may have missed the last terms;
+    /// `raise_term` is for that.
+    terms_grow: bool,
 }
 
 impl World {
@@ -106,6 +109,7 @@ impl World {
             chance,
             faults: true,
             terms: Vec::new(),
+            terms_grow: true,
         };
         for i in 0..world.electors.len() {
             world.wake(i, 0);
@@ -214,16 +218,16 @@ impl World {
             writers,
             self.now
         );
-        if let Leadership::Leader { term } = self.electors[i].machine.leadership() {
+        // As readers see it: a leader past its fence is none.
+        if let Leadership::Leader { term } = self.electors[i].machine.leadership()
+            && self.electors[i].may_write(self.now)
+        {
             prop_assert!(term > 0);
             match self.terms.last() {
                 Some(last) if *last == (term, i) => {}
                 last => {
-                    prop_assert!(
-                        last.is_none_or(|(other, _)| *other < term),
-                        "{:?}",
-                        self.terms
-                    );
+                    let grew = last.is_none_or(|(other, _)| *other < term);
+                    prop_assert!(grew || !self.terms_grow, "{:?} then {}", self.terms, term);
                     self.terms.push((term, i));
                 }
             }
@@ -233,8 +237,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
-
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn at_most_one_may_write_and_when_faults_stop_one_leads(seed in any::<u64>()) {
         let mut world = World::new(seed, 3);
@@ -257,8 +260,9 @@ proptest! {
             world.step()?;
         }
         world.faults = true;
-        for end in 1..20 {
-            while world.now < 5_000 + end * 20_000 {
+        world.terms_grow = false;
+        for end in 1..5 {
+            while world.now < 5_000 + end * 200_000 {
                 world.step()?;
             }
             world.server.lease = None;

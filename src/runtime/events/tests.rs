@@ -95,7 +95,7 @@ async fn a_series_whose_event_expired_is_created_anew() {
         ..Fake::default()
     });
     publish(&test.recorder, "x");
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     publish(&test.recorder, "x");
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(
@@ -142,10 +142,10 @@ async fn an_outage_neither_blocks_publishing_nor_shutdown_and_drops_are_counted(
     assert_eq!(begun.elapsed(), FLUSH_LIMIT);
     publish(&test.recorder, "late");
     // One was being written and is lost with it.
-    let text = telemetry.render();
+    let rendered = telemetry.render();
     assert!(
-        text.contains(r#"mainstay_events_dropped_total{reason="shutdown"} 1000"#),
-        "{text}"
+        rendered.contains(r#"mainstay_events_dropped_total{reason="shutdown"} 1000"#),
+        "{rendered}"
     );
     drop(guard);
 }

@@ -218,8 +218,8 @@ impl World {
         Ok(())
     }
 
-    fn run(&mut self, op: Op) -> Result<(), TestCaseError> {
-        match op {
+    fn run(&mut self, op: &Op) -> Result<(), TestCaseError> {
+        match *op {
             Op::Add(key, priority) => {
                 let model = self.models.entry(name(key)).or_default();
                 model.ask(self.now, self.now, priority);
@@ -245,8 +245,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
-
+    #![proptest_config(ProptestConfig { cases: 8 * ProptestConfig::default().cases, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn the_core_does_what_the_reference_does(
         ops in proptest::collection::vec(op(), 1..150),
@@ -259,16 +258,16 @@ proptest! {
             paused: false,
         };
         for op in ops {
-            world.run(op)?;
+            world.run(&op)?;
         }
         // Nothing is lost: with time and workers everything runs, and then nothing is left.
-        world.run(Op::Pause(false))?;
+        world.run(&Op::Pause(false))?;
         for _ in 0..100 {
-            world.run(Op::Advance(BACKOFF_CAP))?;
+            world.run(&Op::Advance(BACKOFF_CAP))?;
             while world.take()? {}
             world.check()?;
             for _ in 0..4 {
-                world.run(Op::Done(0, Finish::Success))?;
+                world.run(&Op::Done(0, Finish::Success))?;
             }
         }
         prop_assert!(world.models.values().all(|m| m.asks.is_empty() && m.running.is_none()));

@@ -80,7 +80,7 @@ async fn kube_925_thousands_of_keys_that_requeue_at_once_all_finish() {
 async fn the_earliest_delay_wins_and_an_add_makes_it_ready_now_cr_1720() {
     let queue = Queue::new("test");
     let begun = Instant::now();
-    queue.add_after(key("a"), Duration::from_secs(60));
+    queue.add_after(key("a"), Duration::from_mins(1));
     queue.add_after(key("a"), Duration::from_secs(20));
     queue.add_after(key("a"), Duration::from_secs(40));
     queue.add_after(key("b"), Duration::from_secs(5));
@@ -96,7 +96,7 @@ async fn the_earliest_delay_wins_and_an_add_makes_it_ready_now_cr_1720() {
         tokio::time::sleep(Duration::from_secs(30)).await;
         taker.add_after(key("a"), Duration::from_secs(100));
         taker.add(key("a"), Priority::Normal);
-        tokio::time::sleep(Duration::from_secs(300)).await;
+        tokio::time::sleep(Duration::from_mins(5)).await;
         taker.drain();
     };
     tokio::join!(work, script);

@@ -101,21 +101,18 @@ impl<K: Kind> Index<K> {
             .namespaces
             .entry(Arc::clone(&key.namespace))
             .or_default();
-        let old = match names.get_mut(&*key.name) {
-            Some(entry) => {
-                entry.epoch = epoch;
-                let (old, meta) = (entry.object.meta(), new.meta());
-                if old.uid == meta.uid && old.resource_version == meta.resource_version {
-                    return (key, Upsert::Unchanged);
-                }
-                Some(std::mem::replace(&mut entry.object, Arc::clone(new)))
+        let old = if let Some(entry) = names.get_mut(&*key.name) {
+            entry.epoch = epoch;
+            let (old, meta) = (entry.object.meta(), new.meta());
+            if old.uid == meta.uid && old.resource_version == meta.resource_version {
+                return (key, Upsert::Unchanged);
             }
-            None => {
-                let object = Arc::clone(new);
-                names.insert(Arc::clone(&key.name), Entry { object, epoch });
-                self.len += 1;
-                None
-            }
+            Some(std::mem::replace(&mut entry.object, Arc::clone(new)))
+        } else {
+            let object = Arc::clone(new);
+            names.insert(Arc::clone(&key.name), Entry { object, epoch });
+            self.len += 1;
+            None
         };
         if let Some(old) = &old {
             self.drop_owners(&key, old, Some(new));

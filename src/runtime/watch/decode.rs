@@ -10,14 +10,14 @@ use crate::runtime::{Kind, Meta, ObjectKey};
 #[derive(Debug)]
 pub(super) struct Undecodable {
     /// Its metadata, if at least that could be read.
-    pub(super) meta: Option<Meta>,
+    pub(super) meta: Option<Box<Meta>>,
     /// The parser's words with the position in the object.
     pub(super) message: String,
 }
 
 impl Undecodable {
     pub(super) fn key(&self) -> Option<ObjectKey> {
-        self.meta.as_ref().map(Meta::key)
+        self.meta.as_ref().map(|meta| meta.key())
     }
 
     pub(super) fn resource_version(&self) -> &str {
@@ -28,7 +28,7 @@ impl Undecodable {
 /// Decodes an object as `K`.
 pub(super) fn object<K: Kind>(raw: &RawValue) -> Result<K, Undecodable> {
     serde_json::from_str(raw.get()).map_err(|error| Undecodable {
-        meta: metadata(raw),
+        meta: metadata(raw).map(Box::new),
         message: describe::<K>(&error),
     })
 }
@@ -67,7 +67,7 @@ mod tests {
     fn kube_2061_what_does_not_fit_is_described() {
         let fits: Thing = object(&raw("ns", "a", "u", 3)).unwrap();
         assert_eq!(fits.value, 3);
-        let odd = raw_with("ns", "a", "u", 4, "four".into());
+        let odd = raw_with("ns", "a", "u", 4, "four");
         let error = object::<Thing>(&odd).unwrap_err();
         assert_eq!(error.key(), Some(ObjectKey::new("ns", "a")));
         assert_eq!(error.resource_version(), "4");
@@ -90,7 +90,7 @@ mod tests {
                 &self.metadata
             }
         }
-        let odd = raw_with("ns", "a", "u", 4, "hunter2".into());
+        let odd = raw_with("ns", "a", "u", 4, "hunter2");
         let error = object::<Secret>(&odd).unwrap_err();
         assert!(!error.message.contains("hunter2"), "{}", error.message);
     }

@@ -91,7 +91,7 @@ async fn watch<K: Kind, S: Source>(
         }
         Err(error) => (false, sink.watch_failed(&error)),
     };
-    sink.watch_ended(end);
+    count_end::<K>(end);
     let now = Instant::now();
     machine.watch_ended(now, now - asked, count, opened, end);
 }
@@ -289,24 +289,24 @@ impl<'a, K: Kind> Sink<'a, K> {
         End::Failed(failure)
     }
 
-    fn watch_ended(&self, end: End) {
-        let reason = match end {
-            End::Closed => "closed",
-            End::Silent => "silent",
-            End::Failed(Failure::Expired) => "expired",
-            End::Failed(_) => "failed",
-        };
-        let kind = K::RESOURCE.plural;
-        metrics::counter!(metric::WATCH_ENDS, "kind" => kind, "reason" => reason).increment(1);
-        tracing::debug!(kind, reason, "watch ended");
-    }
-
     /// Logged once per kind of trouble, not per attempt.
     fn failed(&self, verb: &'static str, error: &Error) {
         if self.status.failed(error) {
             tracing::warn!(kind = K::RESOURCE.plural, verb, %error, "list-watch fails; trying again");
         }
     }
+}
+
+fn count_end<K: Kind>(end: End) {
+    let reason = match end {
+        End::Closed => "closed",
+        End::Silent => "silent",
+        End::Failed(Failure::Expired) => "expired",
+        End::Failed(_) => "failed",
+    };
+    let kind = K::RESOURCE.plural;
+    metrics::counter!(metric::WATCH_ENDS, "kind" => kind, "reason" => reason).increment(1);
+    tracing::debug!(kind, reason, "watch ended");
 }
 
 #[cfg(test)]

@@ -219,7 +219,7 @@ async fn kube_1524_every_page_is_read_and_what_is_missing_goes_only_with_the_las
 
 #[tokio::test(start_paused = true)]
 async fn kube_774_an_undecodable_object_stops_only_itself_and_heals() {
-    let odd = |version| raw_with("ns", "a", "a", version, "odd".into());
+    let odd = |version| raw_with("ns", "a", "a", version, "odd");
     let before = play(vec![
         page(3, None, vec![item("a", "a", 1), item("b", "b", 2)]),
         Reply::Watch(Ok(vec![
@@ -242,20 +242,10 @@ async fn kube_774_an_undecodable_object_stops_only_itself_and_heals() {
     assert_eq!(before.store.len(), 2, "its last good state stays");
 
     let after = play(vec![
-        page(
-            3,
-            None,
-            vec![odd(1), raw_with("ns", "c", "c", 2, "odd".into())],
-        ),
+        page(3, None, vec![odd(1), raw_with("ns", "c", "c", 2, "odd")]),
         Reply::Watch(Ok(vec![
             modified("a", "a", 4),
-            Play::Frame(WatchFrame::Deleted(raw_with(
-                "ns",
-                "c",
-                "c",
-                5,
-                "odd".into(),
-            ))),
+            Play::Frame(WatchFrame::Deleted(raw_with("ns", "c", "c", 5, "odd"))),
         ])),
     ])
     .await;

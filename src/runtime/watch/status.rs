@@ -1,6 +1,7 @@
 //! How a loop does, for probes.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -140,7 +141,8 @@ impl Status {
         let mut detail = format!("{} objects, last contact {age:.0?} ago", inner.objects);
         if let Some((key, reason)) = inner.quarantine.iter().next() {
             let count = inner.quarantine.len();
-            detail.push_str(&format!(", {count} undecodable, such as {key}: {reason}"));
+            // Writing to a String can't fail.
+            let _ = write!(detail, ", {count} undecodable, such as {key}: {reason}");
         }
         Ok(detail)
     }
