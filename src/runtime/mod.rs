@@ -1,10 +1,40 @@
 //! The operator runtime: list-watch loops feed an indexed store and a keyed queue that a fixed pool
 //! of workers serves, under a Lease of our own.
 //!
-//! It knows nothing of MySQL: another operator could be built on it.
+//! It knows nothing of MySQL: another operator could be built on it. It promises, part by part:
+//!
+//! - [`ListWatch`] keeps a [`Store`] equal to the API server's objects and tells every change;
+//! - [`Queue`] and [`Controller`] run a [`Reconciler`] for each key that changed, never twice at a time;
+//! - [`Elector`] lets at most one process write at any time;
+//! - [`Health`] and [`Telemetry`] say how all of it does, whatever hangs;
+//! - [`EventRecorder`] tells people, and [`Shutdown`] stops everything.
 
+mod backoff;
+mod controller;
+mod election;
+mod events;
+mod health;
+mod metric;
 mod object;
-mod stub;
+mod process;
+mod queue;
+mod server;
+mod shutdown;
+mod store;
+mod telemetry;
+#[cfg(test)]
+mod testing;
+mod time;
+mod watch;
 
+pub use controller::{Controller, ControllerOptions, Outcome, ReconcileError, Reconciler};
+pub use election::{ElectionOptions, Elector, Leadership, LeadershipWatch};
+pub use events::{EventRecorder, EventType, EventWriter, ObjectRef};
+pub use health::Health;
+pub use metric::{Metric, MetricKind, RUNTIME_METRICS, describe};
 pub use object::{Kind, Meta, ObjectKey, OwnerReference};
-pub use stub::*;
+pub use queue::{Priority, Queue};
+pub use shutdown::Shutdown;
+pub use store::{NotSynced, Store};
+pub use telemetry::{LogFormat, Telemetry, init_tracing};
+pub use watch::{Change, ListWatch, Scope};

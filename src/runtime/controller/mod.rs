@@ -1,0 +1,256 @@
+//! Workers: a fixed pool that serves a queue with a reconciler.
+//!
+//! A run is contained: it has a deadline, a panic in it is a failure of its key only, and one that
+//! ignores its deadline is named by the liveness check.
+
+mod slots;
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use metrics::Histogram;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+use tracing::Instrument as _;
+
+use super::backoff::Jitter;
+use super::health::Health;
+use super::metric;
+use super::object::ObjectKey;
+use super::queue::{Finish, Queue};
+use super::shutdown::Shutdown;
+use crate::client;
+use slots::Slots;
+
+/// What a reconcile that succeeded asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing more until something changes.
+    Done,
+    /// Another run after this time, unless something changes earlier.
+    RequeueAfter(Duration),
+}
+
+/// Why a reconcile did not succeed: what decides when it is tried again.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    /// It may succeed later: tried again after a backoff.
+    #[error("{0}")]
+    Transient(String),
+    /// It can't succeed as things are: no retry until something changes.
+    #[error("{0}")]
+    Permanent(String),
+    /// It lost an optimistic write: tried again at once, a few times.
+    #[error("{0}")]
+    Conflict(String),
+}
+
+impl From<client::Error> for ReconcileError {
+    /// Only what the server refused as invalid is permanent. A missing permission is not: granting
+    /// it changes no object that would wake the key.
+    fn from(error: client::Error) -> Self {
+        let message = error.to_string();
+        match error {
+            error if error.is_conflict() => Self::Conflict(message),
+            client::Error::Invalid { .. } | client::Error::Request { .. } => {
+                Self::Permanent(message)
+            }
+            _ => Self::Transient(message),
+        }
+    }
+}
+
+/// Brings the world of one object to what it should be.
+pub trait Reconciler: Send + Sync + 'static {
+    /// One run for `key`. It reads stores, decides, and writes; it is dropped at an await when its
+    /// deadline passes, so each step must leave a state that the next run understands.
+    fn reconcile(
+        &self,
+        key: &ObjectKey,
+    ) -> impl Future<Output = Result<Outcome, ReconcileError>> + Send;
+}
+
+/// Settings of a [`Controller`].
+#[derive(Clone, Copy, Debug)]
+pub struct ControllerOptions {
+    /// Runs at a time; at least one.
+    pub workers: usize,
+    /// How long a run may take.
+    pub deadline: Duration,
+}
+
+impl Default for ControllerOptions {
+    fn default() -> Self {
+        Self {
+            workers: 8,
+            deadline: Duration::from_mins(2),
+        }
+    }
+}
+
+/// Serves a queue with a reconciler.
+pub struct Controller<R> {
+    name: &'static str,
+    queue: Queue,
+    reconciler: Arc<R>,
+    options: ControllerOptions,
+    slots: Arc<Slots>,
+}
+
+/// How a run ended, as its metric names it.
+enum Run {
+    Ended(Result<Outcome, ReconcileError>),
+    TimedOut,
+    Panicked(String),
+}
+
+impl<R: Reconciler> Controller<R> {
+    /// A controller that does not run yet. `name` labels its metrics and spans.
+    #[must_use]
+    pub fn new(
+        name: &'static str,
+        queue: Queue,
+        reconciler: Arc<R>,
+        options: ControllerOptions,
+    ) -> Self {
+        let options = ControllerOptions {
+            workers: options.workers.max(1),
+            ..options
+        };
+        let slots = Arc::new(Slots::new(options.workers));
+        Self {
+            name,
+            queue,
+            reconciler,
+            options,
+            slots,
+        }
+    }
+
+    /// Registers the liveness of the workers, which names a run that ignores its deadline.
+    #[must_use]
+    pub fn with_health(self, health: &Health) -> Self {
+        let (slots, deadline) = (Arc::clone(&self.slots), self.options.deadline);
+        health.liveness(format!("workers-{}", self.name), move || {
+            slots.check(Instant::now(), deadline)
+        });
+        let queue = self.queue.clone();
+        health.collector(move || queue.measure());
+        self
+    }
+
+    /// Serves the queue until shutdown: then takes no new key and lets running reconciles finish for
+    /// at most `grace`; those still running then are dropped at their next await. Returns the number
+    /// of keys that were running or ready.
+    pub async fn run(self, shutdown: Shutdown, grace: Duration) -> usize {
+        let mut workers = JoinSet::new();
+        let queue = self.queue.clone();
+        let count = self.options.workers;
+        let controller = Arc::new(self);
+        for slot in 0..count {
+            workers.spawn(Arc::clone(&controller).work(slot));
+        }
+        tokio::select! {
+            biased;
+            () = shutdown.triggered() => {}
+            () = queue.drive_timer() => {}
+            () = join(&mut workers) => {}
+        }
+        queue.drain();
+        let finished = timeout(grace, join(&mut workers)).await;
+        let left = queue.left();
+        if finished.is_err() {
+            let running = controller.slots.running();
+            tracing::warn!(
+                controller = controller.name,
+                ?running,
+                "reconciles were cut short"
+            );
+            workers.abort_all();
+        }
+        left.running + left.queued
+    }
+
+    /// One worker's life.
+    async fn work(self: Arc<Self>, slot: usize) {
+        let duration = metrics::histogram!(metric::RECONCILE_DURATION, "controller" => self.name);
+        let mut jitter = Jitter::from_entropy();
+        while let Some(item) = self.queue.next().await {
+            let span = tracing::info_span!(
+                "reconcile",
+                controller = self.name,
+                key = %item.key,
+                trace = format_args!("{:016x}", jitter.bits()),
+            );
+            self.serve(slot, &item.key, &duration)
+                .instrument(span)
+                .await;
+        }
+    }
+
+    async fn serve(&self, slot: usize, key: &ObjectKey, duration: &Histogram) {
+        let started = Instant::now();
+        self.slots.begin(slot, key, started);
+        let reconcile = AssertUnwindSafe(async { self.reconciler.reconcile(key).await });
+        let run = match timeout(self.options.deadline, reconcile.catch_unwind()).await {
+            Ok(Ok(result)) => Run::Ended(result),
+            Ok(Err(panic)) => Run::Panicked(panic_message(&*panic)),
+            Err(_) => Run::TimedOut,
+        };
+        self.slots.end(slot);
+        let worked = started.elapsed();
+        duration.record(worked.as_secs_f64());
+        let (result, finish) = classify(&run);
+        metrics::counter!(metric::RECONCILE_TOTAL, "controller" => self.name, "result" => result)
+            .increment(1);
+        let again = self.queue.done(key, finish, worked);
+        match run {
+            Run::Ended(Ok(outcome)) => tracing::debug!(?outcome, ?worked, "reconciled"),
+            Run::Ended(Err(ReconcileError::Conflict(error))) => {
+                tracing::debug!(%error, ?again, "lost a write to a newer one");
+            }
+            Run::Ended(Err(error)) => {
+                tracing::warn!(%error, result, ?again, "reconcile failed");
+            }
+            Run::TimedOut => tracing::error!(?worked, ?again, "reconcile reached its deadline"),
+            Run::Panicked(message) => tracing::error!(message, ?again, "reconcile panicked"),
+        }
+    }
+}
+
+fn classify(run: &Run) -> (&'static str, Finish) {
+    match run {
+        Run::Ended(Ok(Outcome::Done)) => ("done", Finish::Success),
+        Run::Ended(Ok(Outcome::RequeueAfter(after))) => ("requeue", Finish::SuccessAfter(*after)),
+        Run::Ended(Err(ReconcileError::Transient(_))) => ("transient", Finish::Failed),
+        Run::Ended(Err(ReconcileError::Permanent(_))) => ("permanent", Finish::Permanent),
+        Run::Ended(Err(ReconcileError::Conflict(_))) => ("conflict", Finish::Conflict),
+        Run::TimedOut => ("timeout", Finish::Failed),
+        Run::Panicked(_) => ("panic", Finish::Failed),
+    }
+}
+
+/// Waits for all workers. A panic of one is none of a reconcile's but a bug here: it goes on up.
+async fn join(workers: &mut JoinSet<()>) {
+    while let Some(ended) = workers.join_next().await {
+        if let Err(error) = ended
+            && error.is_panic()
+        {
+            std::panic::resume_unwind(error.into_panic());
+        }
+    }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a panic without a message")
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+use super::*;
+use crate::runtime::queue::Priority;
+use crate::runtime::telemetry::Telemetry;
+use std::sync::Mutex;
+use tokio::sync::Notify;
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("ns", name)
+}
+
+/// Behaves as the key's name says and notes its runs.
+#[derive(Default)]
+struct Scripted {
+    runs: Mutex<Vec<(String, Instant)>>,
+    hang: Notify,
+}
+
+impl Scripted {
+    fn runs(&self, name: &str) -> Vec<Instant> {
+        let runs = self.runs.lock().unwrap();
+        runs.iter()
+            .filter(|(run, _)| run == name)
+            .map(|(_, at)| *at)
+            .collect()
+    }
+}
+
+impl Reconciler for Scripted {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
+        let name = key.name.to_string();
+        self.runs
+            .lock()
+            .unwrap()
+            .push((name.clone(), Instant::now()));
+        match name.as_str() {
+            "requeue" => Ok(Outcome::RequeueAfter(Duration::from_secs(10))),
+            "transient" => Err(ReconcileError::Transient("not now".to_owned())),
+            "permanent" => Err(ReconcileError::Permanent("never".to_owned())),
+            "panic" => panic!("seen in a test"),
+            "slow" => {
+                tokio::time::sleep(Duration::from_secs(8)).await;
+                Ok(Outcome::Done)
+            }
+            "hang" => {
+                self.hang.notified().await;
+                Ok(Outcome::Done)
+            }
+            _ => Ok(Outcome::Done),
+        }
+    }
+}
+
+struct Fixture {
+    queue: Queue,
+    reconciler: Arc<Scripted>,
+    shutdown: Shutdown,
+    health: Health,
+    run: tokio::task::JoinHandle<usize>,
+}
+
+fn start(workers: usize, grace: Duration) -> Fixture {
+    let queue = Queue::new("test");
+    let reconciler = Arc::new(Scripted::default());
+    let (shutdown, health) = (Shutdown::new(), Health::new());
+    let options = ControllerOptions {
+        workers,
+        deadline: Duration::from_secs(30),
+    };
+    let controller = Controller::new("test", queue.clone(), Arc::clone(&reconciler), options);
+    let run = tokio::spawn(controller.with_health(&health).run(shutdown.clone(), grace));
+    Fixture {
+        queue,
+        reconciler,
+        shutdown,
+        health,
+        run,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_a_failure_and_a_requeue_concern_their_key_only() {
+    let test = start(2, Duration::from_secs(1));
+    for name in ["panic", "transient", "permanent", "requeue", "fine"] {
+        test.queue.add(key(name), Priority::Normal);
+    }
+    tokio::time::sleep(Duration::from_secs(25)).await;
+    assert_eq!(test.reconciler.runs("fine").len(), 1);
+    assert_eq!(test.reconciler.runs("permanent").len(), 1);
+    assert_eq!(
+        test.reconciler.runs("requeue").len(),
+        3,
+        "at 0, 10 and 20 s"
+    );
+    // 5 ms · 2ⁿ, full jitter: the sum of the longest passes 25 s with the 13th.
+    for failing in ["panic", "transient"] {
+        let runs = test.reconciler.runs(failing).len();
+        assert!(runs >= 12, "{failing}: {runs}");
+    }
+    test.shutdown.trigger();
+    test.run.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_ends_at_its_deadline_and_is_tried_again() {
+    let test = start(1, Duration::from_secs(1));
+    test.queue.add(key("hang"), Priority::Normal);
+    test.queue.add(key("fine"), Priority::Normal);
+    let begun = Instant::now();
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    assert_eq!(test.reconciler.runs("hang").len(), 2);
+    assert_eq!((test.reconciler.runs("fine")[0] - begun).as_secs(), 30);
+    assert!(test.health.live().healthy);
+    test.shutdown.trigger();
+    test.run.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_lets_running_reconciles_finish_and_takes_no_new_key() {
+    let test = start(1, Duration::from_secs(20));
+    test.queue.add(key("slow"), Priority::High);
+    test.queue.add(key("fine"), Priority::Low);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let begun = Instant::now();
+    test.shutdown.trigger();
+    assert_eq!(test.run.await.unwrap(), 1, "the key that was not begun");
+    assert_eq!(begun.elapsed().as_secs(), 7);
+    assert!(test.reconciler.runs("fine").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn cilium_42920_a_run_that_does_not_end_does_not_hold_up_shutdown() {
+    let test = start(2, Duration::from_secs(5));
+    test.queue.add(key("hang"), Priority::High);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let begun = Instant::now();
+    test.shutdown.trigger();
+    assert_eq!(test.run.await.unwrap(), 1);
+    assert_eq!(begun.elapsed().as_secs(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn results_are_counted() {
+    let (telemetry, recorder) = Telemetry::detached().unwrap();
+    let guard = metrics::set_default_local_recorder(&recorder);
+    let test = start(1, Duration::from_secs(1));
+    for name in ["panic", "permanent", "requeue", "fine"] {
+        test.queue.add(key(name), Priority::Normal);
+    }
+    // The panicking key runs again within its first backoff of 5 ms; not at the same instant.
+    while test.reconciler.runs("fine").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    test.shutdown.trigger();
+    test.run.await.unwrap();
+    drop(guard);
+    let rendered = telemetry.render();
+    for result in ["panic", "permanent", "requeue", "done"] {
+        let line = format!(r#"reconcile_total{{controller="test",result="{result}"}} 1"#);
+        assert!(rendered.contains(&line), "{line} in {rendered}");
+    }
+    assert!(rendered.contains(r#"reconcile_duration_seconds_count{controller="test"} 4"#));
+}
+
+#[test]
+fn errors_of_the_client_decide_when_to_try_again() {
+    let what = || "PATCH x".to_owned();
+    let conflict = client::Error::Conflict {
+        what: what(),
+        message: String::new(),
+    };
+    assert!(matches!(conflict.into(), ReconcileError::Conflict(_)));
+    let invalid = client::Error::Invalid {
+        what: what(),
+        code: 422,
+        message: String::new(),
+    };
+    assert!(matches!(invalid.into(), ReconcileError::Permanent(_)));
+    let fenced = client::Error::Fenced { what: what() };
+    assert!(matches!(fenced.into(), ReconcileError::Transient(_)));
+}

@@ -1,0 +1,267 @@
+//! Kubernetes Events: what a person should read with `kubectl describe`.
+//!
+//! Publishing never blocks and never fails: the queue is bounded, what does not fit is dropped and
+//! counted, as is what the API server does not take. Repeats become one Event with a count.
+
+mod body;
+mod series;
+
+use std::future::Future;
+use std::time::Duration;
+
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::backoff::Jitter;
+use super::metric;
+use super::shutdown::Shutdown;
+use crate::client::{Client, EVENT, Error, Patch, Resource};
+use body::Reporter;
+use series::{Act, Series};
+
+/// Events waiting to be written; more are dropped.
+const QUEUE_LIMIT: usize = 1000;
+/// How long what is queued is still written at shutdown.
+const FLUSH_LIMIT: Duration = Duration::from_secs(2);
+
+/// Whether an Event is good to know or asks for attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventType {
+    /// Something happened as it should.
+    Normal,
+    /// Something is wrong.
+    Warning,
+}
+
+/// Who an Event is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ObjectRef {
+    /// Its type.
+    pub resource: Resource,
+    /// Its namespace; empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+/// An Event as it was published.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Published {
+    about: ObjectRef,
+    kind: EventType,
+    reason: String,
+    action: String,
+    note: String,
+}
+
+/// Publishes Events. Clones share a queue.
+#[derive(Clone, Debug)]
+pub struct EventRecorder {
+    queue: mpsc::Sender<Published>,
+}
+
+impl EventRecorder {
+    /// A recorder and the writer that must run for it. `reporter` names the controller, such as
+    /// `mysql.mainstay.dev/operator`; `instance` this process.
+    #[must_use]
+    pub fn new(client: Client, reporter: &str, instance: &str) -> (Self, EventWriter) {
+        let (queue, published) = mpsc::channel(QUEUE_LIMIT);
+        let writer = EventWriter {
+            client,
+            published,
+            reporter: Reporter::new(reporter, instance),
+        };
+        (Self { queue }, writer)
+    }
+
+    /// Queues an Event: `reason` is one CamelCase word for machines, `action` what was done or
+    /// tried, `note` a sentence for people.
+    pub fn publish(
+        &self,
+        about: &ObjectRef,
+        kind: EventType,
+        reason: &str,
+        action: &str,
+        note: String,
+    ) {
+        let event = Published {
+            about: about.clone(),
+            kind,
+            reason: reason.to_owned(),
+            action: action.to_owned(),
+            note,
+        };
+        match self.queue.try_send(event) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Full(_)) => dropped("full", 1),
+            Err(mpsc::error::TrySendError::Closed(_)) => dropped("shutdown", 1),
+        }
+    }
+}
+
+/// Writes what an [`EventRecorder`] queues.
+pub struct EventWriter {
+    client: Client,
+    published: mpsc::Receiver<Published>,
+    reporter: Reporter,
+}
+
+impl EventWriter {
+    /// Writes until shutdown, then what is queued for at most 2 s.
+    pub async fn run(self, shutdown: Shutdown) {
+        write(
+            &Remote(self.client),
+            self.published,
+            self.reporter,
+            &shutdown,
+        )
+        .await;
+    }
+}
+
+/// Where Events go. Tests fake it.
+trait Target: Send + Sync {
+    fn create(
+        &self,
+        namespace: &str,
+        event: &Value,
+    ) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// A merge patch.
+    fn patch(
+        &self,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> impl Future<Output = Result<(), Error>> + Send;
+}
+
+struct Remote(Client);
+
+impl Target for Remote {
+    async fn create(&self, namespace: &str, event: &Value) -> Result<(), Error> {
+        let created: Result<IgnoredAny, _> = self.0.create(EVENT, Some(namespace), event).await;
+        created.map(|_| ())
+    }
+
+    async fn patch(&self, namespace: &str, name: &str, patch: &Value) -> Result<(), Error> {
+        let patch = Patch::Merge(patch);
+        let patched: Result<IgnoredAny, _> = self
+            .0
+            .patch(EVENT, Some(namespace), name, None, patch)
+            .await;
+        patched.map(|_| ())
+    }
+}
+
+async fn write<T: Target>(
+    target: &T,
+    mut published: mpsc::Receiver<Published>,
+    reporter: Reporter,
+    shutdown: &Shutdown,
+) {
+    let mut writer = Writer {
+        target,
+        series: Series::default(),
+        reporter,
+        jitter: Jitter::from_entropy(),
+    };
+    tokio::select! {
+        biased;
+        () = shutdown.triggered() => {}
+        () = writer.serve(&mut published) => {}
+    }
+    // An Event that was being written when the shutdown came is written again: rather twice.
+    published.close();
+    let flushed = timeout(FLUSH_LIMIT, writer.flush(&mut published)).await;
+    if flushed.is_err() {
+        dropped("shutdown", published.len() as u64);
+    }
+}
+
+struct Writer<'a, T> {
+    target: &'a T,
+    series: Series,
+    reporter: Reporter,
+    jitter: Jitter,
+}
+
+impl<T: Target> Writer<'_, T> {
+    /// Ends when no recorder is left.
+    async fn serve(&mut self, published: &mut mpsc::Receiver<Published>) {
+        loop {
+            let due = self.series.next_due();
+            tokio::select! {
+                event = published.recv() => match event {
+                    Some(event) => self.take(event).await,
+                    None => return,
+                },
+                () = until(due) => self.write_due(Instant::now()).await,
+            }
+        }
+    }
+
+    /// Writes everything that is queued or held back.
+    async fn flush(&mut self, published: &mut mpsc::Receiver<Published>) {
+        while let Some(event) = published.recv().await {
+            self.take(event).await;
+        }
+        while let Some(act) = self.series.take_held() {
+            self.act(act).await;
+        }
+    }
+
+    async fn take(&mut self, event: Published) {
+        let name = body::name(&event.about.name, self.jitter.bits());
+        if let Some(act) = self.series.publish(Instant::now(), event, name) {
+            self.act(act).await;
+        }
+    }
+
+    async fn write_due(&mut self, now: Instant) {
+        while let Some(act) = self.series.take_due(now) {
+            self.act(act).await;
+        }
+    }
+
+    async fn act(&mut self, act: Act) {
+        let namespace = body::namespace(&act.event.about);
+        let mut result = match act.count {
+            1 => {
+                let event = body::event(&act.event, &act.name, &self.reporter);
+                self.target.create(namespace, &event).await
+            }
+            count => {
+                let patch = body::series(count);
+                self.target.patch(namespace, &act.name, &patch).await
+            }
+        };
+        if act.count > 1 && matches!(&result, Err(error) if error.is_not_found()) {
+            // The Event expired at the server, or was never written.
+            let event = body::event(&act.event, &act.name, &self.reporter);
+            result = self.target.create(namespace, &event).await;
+        }
+        if let Err(error) = result {
+            tracing::debug!(%error, reason = act.event.reason, "an Event was not written");
+            dropped("failed", 1);
+        }
+    }
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn dropped(reason: &'static str, count: u64) {
+    metrics::counter!(metric::EVENTS_DROPPED, "reason" => reason).increment(count);
+}
+
+#[cfg(test)]
+mod tests;

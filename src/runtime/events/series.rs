@@ -1,0 +1,186 @@
+//! Which Events are repeats, and when their count is written. Pure.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Published;
+
+/// A repeat within this time counts as one of the same series.
+const SERIES_WINDOW: Duration = Duration::from_mins(10);
+/// A series' count is written at most this often.
+const PATCH_INTERVAL: Duration = Duration::from_secs(10);
+/// Series remembered; beyond, the one that was quiet longest is forgotten.
+const SERIES_LIMIT: usize = 2000;
+
+/// What to write: the Event if it is the first of its kind, else the new count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Act {
+    pub(super) event: Published,
+    pub(super) name: String,
+    pub(super) count: u32,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Series {
+    known: HashMap<Published, Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    name: String,
+    count: u32,
+    /// The last repeat.
+    last: Instant,
+    written: Instant,
+    /// The count was not written since it grew.
+    held: bool,
+}
+
+impl Series {
+    /// An Event was published. Returns what to write now; a repeat soon after the last write is held
+    /// back, see [`take_due`](Self::take_due). `name` is for a new Event.
+    pub(super) fn publish(&mut self, now: Instant, event: Published, name: String) -> Option<Act> {
+        if let Some(known) = self.known.get_mut(&event)
+            && now - known.last < SERIES_WINDOW
+        {
+            known.count += 1;
+            known.last = now;
+            known.held = true;
+            if now - known.written < PATCH_INTERVAL {
+                return None;
+            }
+            return Some(known.act(&event, now));
+        }
+        self.make_room(now);
+        let known = Known {
+            name: name.clone(),
+            count: 1,
+            last: now,
+            written: now,
+            held: false,
+        };
+        self.known.insert(event.clone(), known);
+        Some(Act {
+            event,
+            name,
+            count: 1,
+        })
+    }
+
+    /// When the next count that was held back is due.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let held = self.known.values().filter(|known| known.held);
+        held.map(|known| known.written + PATCH_INTERVAL).min()
+    }
+
+    /// A count that was held back and is due at `now`.
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<Act> {
+        let due = |known: &Known| known.held && known.written + PATCH_INTERVAL <= now;
+        let (event, known) = self.known.iter_mut().find(|(_, known)| due(known))?;
+        Some(known.act(event, now))
+    }
+
+    /// A count that was held back, due or not.
+    pub(super) fn take_held(&mut self) -> Option<Act> {
+        let (event, known) = self.known.iter_mut().find(|(_, known)| known.held)?;
+        let written = known.written;
+        Some(known.act(event, written))
+    }
+
+    fn make_room(&mut self, now: Instant) {
+        if self.known.len() < SERIES_LIMIT {
+            return;
+        }
+        self.known
+            .retain(|_, known| now - known.last < SERIES_WINDOW);
+        if self.known.len() < SERIES_LIMIT {
+            return;
+        }
+        let quietest = self.known.iter().min_by_key(|(_, known)| known.last);
+        if let Some(event) = quietest.map(|(event, _)| event.clone()) {
+            self.known.remove(&event);
+        }
+    }
+}
+
+impl Known {
+    fn act(&mut self, event: &Published, now: Instant) -> Act {
+        self.held = false;
+        self.written = now;
+        Act {
+            event: event.clone(),
+            name: self.name.clone(),
+            count: self.count,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{EventType, ObjectRef};
+    use super::*;
+    use crate::client::POD;
+
+    fn event(note: &str) -> Published {
+        Published {
+            about: ObjectRef {
+                resource: POD,
+                namespace: "ns".to_owned(),
+                name: "a".to_owned(),
+                uid: "u".to_owned(),
+            },
+            kind: EventType::Normal,
+            reason: "Reason".to_owned(),
+            action: "Act".to_owned(),
+            note: note.to_owned(),
+        }
+    }
+
+    fn publish(series: &mut Series, now: Instant, note: &str) -> Option<u32> {
+        series
+            .publish(now, event(note), String::new())
+            .map(|act| act.count)
+    }
+
+    #[test]
+    fn repeats_are_counted_and_the_count_is_written_now_and_then() {
+        let mut series = Series::default();
+        let start = Instant::now();
+        assert_eq!(publish(&mut series, start, "x"), Some(1));
+        assert_eq!(
+            publish(&mut series, start, "y"),
+            Some(1),
+            "another note is another Event"
+        );
+        for i in 1..=5 {
+            assert_eq!(
+                publish(&mut series, start + Duration::from_secs(i), "x"),
+                None
+            );
+        }
+        let due = series.next_due().unwrap();
+        assert_eq!(due, start + PATCH_INTERVAL);
+        assert_eq!(series.take_due(due - Duration::from_secs(1)), None);
+        assert_eq!(series.take_due(due).map(|act| act.count), Some(6));
+        assert_eq!((series.take_due(due), series.next_due()), (None, None));
+        assert_eq!(publish(&mut series, due + PATCH_INTERVAL, "x"), Some(7));
+        assert_eq!(publish(&mut series, due + PATCH_INTERVAL, "x"), None);
+        assert_eq!(series.take_held().map(|act| act.count), Some(8));
+        let later = due + PATCH_INTERVAL + SERIES_WINDOW;
+        assert_eq!(publish(&mut series, later, "x"), Some(1), "a new series");
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut series = Series::default();
+        let now = Instant::now();
+        for i in 0..SERIES_LIMIT + 50 {
+            publish(&mut series, now, &i.to_string());
+        }
+        assert_eq!(series.known.len(), SERIES_LIMIT);
+        publish(&mut series, now + SERIES_WINDOW, "later");
+        assert_eq!(series.known.len(), 1);
+    }
+}

@@ -1,0 +1,105 @@
+//! A stop signal that many tasks wait for.
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// A stop signal that many tasks can wait for. Clones share it; once triggered it stays triggered.
+#[derive(Clone, Debug)]
+pub struct Shutdown {
+    triggered: watch::Sender<bool>,
+}
+
+impl Shutdown {
+    /// A signal that was not triggered yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            triggered: watch::Sender::new(false),
+        }
+    }
+
+    /// Asks everyone who waits to stop. More than once does nothing more.
+    pub fn trigger(&self) {
+        self.triggered.send_replace(true);
+    }
+
+    /// Whether a stop was asked for.
+    #[must_use]
+    pub fn is_triggered(&self) -> bool {
+        *self.triggered.borrow()
+    }
+
+    /// Waits until a stop is asked for; returns at once when it was already. Cancel-safe.
+    pub async fn triggered(&self) {
+        // `self` holds the sender, so the channel can't close while we wait.
+        let _ = self
+            .triggered
+            .subscribe()
+            .wait_for(|triggered| *triggered)
+            .await;
+    }
+
+    /// A signal that SIGTERM or SIGINT triggers; a second one exits the process at once (code 1).
+    ///
+    /// # Errors
+    /// When the handlers can't be installed.
+    pub fn on_signals() -> std::io::Result<Self> {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let shutdown = Self::new();
+        let trigger = shutdown.clone();
+        tokio::spawn(async move {
+            loop {
+                let name = tokio::select! {
+                    _ = terminate.recv() => "SIGTERM",
+                    _ = interrupt.recv() => "SIGINT",
+                };
+                if trigger.is_triggered() {
+                    tracing::warn!(signal = name, "second signal: exiting at once");
+                    std::process::exit(1);
+                }
+                tracing::info!(signal = name, "stopping");
+                trigger.trigger();
+            }
+        });
+        Ok(shutdown)
+    }
+}
+
+impl Default for Shutdown {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn everyone_who_waits_is_woken_and_late_comers_do_not_wait() {
+        let shutdown = Shutdown::new();
+        assert!(!shutdown.is_triggered());
+        let waiting: Vec<_> = (0..3)
+            .map(|_| {
+                let shutdown = shutdown.clone();
+                tokio::spawn(async move { shutdown.triggered().await })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        assert!(waiting.iter().all(|task| !task.is_finished()));
+        shutdown.trigger();
+        for task in waiting {
+            task.await.unwrap();
+        }
+        assert!(shutdown.is_triggered());
+        shutdown.triggered().await;
+    }
+
+    #[tokio::test]
+    async fn sigterm_triggers() {
+        let shutdown = Shutdown::on_signals().unwrap();
+        nix::sys::signal::raise(nix::sys::signal::Signal::SIGTERM).unwrap();
+        shutdown.triggered().await;
+    }
+}

@@ -1,0 +1,130 @@
+//! Metrics in Prometheus' text format, and logs.
+
+use std::io::IsTerminal as _;
+
+use metrics_exporter_prometheus::{
+    Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
+};
+use tracing_subscriber::EnvFilter;
+
+use super::metric::{self, RUNTIME_METRICS};
+use super::process;
+
+/// Environment variable with the log filter, such as `info,mainstay::runtime=debug`.
+const FILTER_VARIABLE: &str = "MAINSTAY_LOG";
+
+/// Bounds of duration histograms: from a queue's wait (well under a millisecond) to a reconcile at
+/// its deadline (two minutes).
+const DURATION_BUCKETS: &[f64] = &[
+    0.0001, 0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+    60.0, 120.0, 300.0,
+];
+
+/// The process's metrics. Clones share them.
+#[derive(Clone)]
+pub struct Telemetry {
+    handle: PrometheusHandle,
+}
+
+impl Telemetry {
+    /// Installs the metrics recorder (the one global there is) and describes the runtime's metrics.
+    /// Comes first in a process: a queue or store made before it counts nothing.
+    ///
+    /// # Errors
+    /// When a recorder is installed already.
+    pub fn install() -> Result<Self, String> {
+        let (telemetry, recorder) = Self::detached()?;
+        metrics::set_global_recorder(recorder).map_err(|e| e.to_string())?;
+        metric::describe(RUNTIME_METRICS);
+        Ok(telemetry)
+    }
+
+    /// A recorder that is not installed, and its reading side.
+    pub(super) fn detached() -> Result<(Self, PrometheusRecorder), String> {
+        let recorder = PrometheusBuilder::new()
+            .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), DURATION_BUCKETS)
+            .map_err(|e| e.to_string())?
+            .build_recorder();
+        let telemetry = Self {
+            handle: recorder.handle(),
+        };
+        Ok((telemetry, recorder))
+    }
+
+    /// All metrics as Prometheus' text.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let mut out = self.handle.render();
+        process::render(&mut out);
+        out
+    }
+
+    /// Folds recorded samples into their histograms, which otherwise wait in memory for the next
+    /// render. The health server calls it every few seconds.
+    pub fn upkeep(&self) {
+        self.handle.run_upkeep();
+    }
+}
+
+/// How logs are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    /// For people: one compact line.
+    #[default]
+    Text,
+    /// For machines: one JSON object a line.
+    Json,
+}
+
+/// Starts logging to stderr, filtered by `MAINSTAY_LOG` or, where that is unset or can't be read, by
+/// `default_filter`. A second call does nothing.
+pub fn init_tracing(format: LogFormat, default_filter: &str) {
+    let (filter, complaint) = match std::env::var(FILTER_VARIABLE)
+        .ok()
+        .filter(|v| !v.is_empty())
+    {
+        None => (EnvFilter::new(default_filter), None),
+        Some(wanted) => match EnvFilter::try_new(&wanted) {
+            Ok(filter) => (filter, None),
+            Err(error) => (EnvFilter::new(default_filter), Some(error)),
+        },
+    };
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    // An error means that a subscriber is there already, as in tests: it stays.
+    let _ = match format {
+        LogFormat::Text => subscriber
+            .compact()
+            .with_ansi(std::io::stderr().is_terminal())
+            .try_init(),
+        LogFormat::Json => subscriber
+            .json()
+            .flatten_event(true)
+            .with_span_list(false)
+            .try_init(),
+    };
+    if let Some(error) = complaint {
+        tracing::warn!(%error, "{FILTER_VARIABLE} can't be read; using {default_filter}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_histograms_with_buckets_and_process_metrics_are_there() {
+        let (telemetry, recorder) = Telemetry::detached().unwrap();
+        metrics::with_local_recorder(&recorder, || {
+            metric::describe(RUNTIME_METRICS);
+            metrics::histogram!(metric::RECONCILE_DURATION, "controller" => "c").record(0.2);
+        });
+        telemetry.upkeep();
+        let text = telemetry.render();
+        assert!(text.contains(r#"reconcile_duration_seconds_bucket{controller="c",le="0.25"} 1"#));
+        assert!(text.contains(r#"reconcile_duration_seconds_bucket{controller="c",le="0.1"} 0"#));
+        assert!(text.contains("# HELP reconcile_duration_seconds How long"));
+        assert!(text.contains("# TYPE process_cpu_seconds_total counter"));
+    }
+}

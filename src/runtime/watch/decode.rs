@@ -1,0 +1,97 @@
+//! Objects out of raw JSON, and what can be said of one that does not fit.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::client::SECRET;
+use crate::runtime::{Kind, Meta, ObjectKey};
+
+/// An object that could not be decoded.
+#[derive(Debug)]
+pub(super) struct Undecodable {
+    /// Its metadata, if at least that could be read.
+    pub(super) meta: Option<Box<Meta>>,
+    /// The parser's words with the position in the object.
+    pub(super) message: String,
+}
+
+impl Undecodable {
+    pub(super) fn key(&self) -> Option<ObjectKey> {
+        self.meta.as_ref().map(|meta| meta.key())
+    }
+
+    pub(super) fn resource_version(&self) -> &str {
+        self.meta.as_ref().map_or("", |meta| &meta.resource_version)
+    }
+}
+
+/// Decodes an object as `K`.
+pub(super) fn object<K: Kind>(raw: &RawValue) -> Result<K, Undecodable> {
+    serde_json::from_str(raw.get()).map_err(|error| Undecodable {
+        meta: metadata(raw).map(Box::new),
+        message: describe::<K>(&error),
+    })
+}
+
+/// Only the metadata of an object, whatever the rest is.
+pub(super) fn metadata(raw: &RawValue) -> Option<Meta> {
+    #[derive(Deserialize)]
+    struct Envelope {
+        metadata: Meta,
+    }
+    let envelope: Envelope = serde_json::from_str(raw.get()).ok()?;
+    Some(envelope.metadata)
+}
+
+/// A parser's message quotes the value that it did not expect: not for Secrets.
+fn describe<K: Kind>(error: &serde_json::Error) -> String {
+    if K::RESOURCE == SECRET {
+        format!(
+            "{:?} error at line {} column {}",
+            error.classify(),
+            error.line(),
+            error.column()
+        )
+    } else {
+        error.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Resource;
+    use crate::runtime::testing::{Thing, raw, raw_with};
+
+    #[test]
+    fn kube_2061_what_does_not_fit_is_described() {
+        let fits: Thing = object(&raw("ns", "a", "u", 3)).unwrap();
+        assert_eq!(fits.value, 3);
+        let odd = raw_with("ns", "a", "u", 4, "four");
+        let error = object::<Thing>(&odd).unwrap_err();
+        assert_eq!(error.key(), Some(ObjectKey::new("ns", "a")));
+        assert_eq!(error.resource_version(), "4");
+        assert!(error.message.contains("column"), "{}", error.message);
+        let hopeless = RawValue::from_string("[1]".to_owned()).unwrap();
+        assert_eq!(object::<Thing>(&hopeless).unwrap_err().key(), None);
+    }
+
+    #[test]
+    fn a_secrets_value_is_not_quoted() {
+        #[derive(Debug, Deserialize)]
+        struct Secret {
+            metadata: Meta,
+            #[serde(rename = "value")]
+            _value: u64,
+        }
+        impl Kind for Secret {
+            const RESOURCE: Resource = SECRET;
+            fn meta(&self) -> &Meta {
+                &self.metadata
+            }
+        }
+        let odd = raw_with("ns", "a", "u", 4, "hunter2");
+        let error = object::<Secret>(&odd).unwrap_err();
+        assert!(!error.message.contains("hunter2"), "{}", error.message);
+    }
+}

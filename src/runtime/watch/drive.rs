@@ -1,0 +1,314 @@
+//! The loop: does what the machine says, and puts what comes into the store.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use metrics::Gauge;
+use serde_json::value::RawValue;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::decode::{self, Undecodable};
+use super::machine::{Action, End, Failure, Machine, SILENCE_SLACK};
+use super::source::{Frames, PageRequest, Source, WatchRequest};
+use super::status::Status;
+use super::{Change, Handler};
+use crate::client::{Error, ListPage, WatchFrame};
+use crate::runtime::backoff::Jitter;
+use crate::runtime::metric;
+use crate::runtime::store::{Store, Upsert};
+use crate::runtime::time::unix_seconds;
+use crate::runtime::{Kind, Meta, ObjectKey};
+
+/// Runs the loop; never ends. Cancelled at any await it leaves the store consistent.
+pub(super) async fn drive<K: Kind, S: Source>(
+    source: &S,
+    store: &Store<K>,
+    handler: &Handler<K>,
+    status: &Status,
+) {
+    let mut machine = Machine::new(Jitter::from_entropy());
+    let mut sink = Sink::new(store, handler, status);
+    loop {
+        let step = machine.step();
+        status.tick();
+        if !step.wait.is_zero() {
+            sleep(step.wait).await;
+            status.tick();
+        }
+        match step.action {
+            Action::List { begin, request } => {
+                if let Some(reason) = begin {
+                    sink.begin_list(reason);
+                }
+                list(source, request, &mut machine, &mut sink).await;
+            }
+            Action::Watch(request) => watch(source, request, &mut machine, &mut sink).await,
+        }
+    }
+}
+
+async fn list<K: Kind, S: Source>(
+    source: &S,
+    request: PageRequest,
+    machine: &mut Machine,
+    sink: &mut Sink<'_, K>,
+) {
+    match source.page(request).await {
+        Ok(ListPage {
+            resource_version,
+            continue_token,
+            items,
+        }) => {
+            for item in items {
+                sink.listed(&item);
+            }
+            sink.contact();
+            if let Some(version) = machine.page(Instant::now(), resource_version, continue_token) {
+                sink.complete_list(&version);
+            }
+        }
+        Err(error) => {
+            sink.failed("list", &error);
+            machine.list_failed(Instant::now(), Failure::from(&error));
+        }
+    }
+}
+
+async fn watch<K: Kind, S: Source>(
+    source: &S,
+    request: WatchRequest,
+    machine: &mut Machine,
+    sink: &mut Sink<'_, K>,
+) {
+    let silence = request.timeout + SILENCE_SLACK;
+    let asked = Instant::now();
+    let mut count = 0;
+    let (opened, end) = match source.watch(request).await {
+        Ok(mut frames) => {
+            sink.contact();
+            let end = follow(&mut frames, silence, machine, sink, &mut count).await;
+            (true, end)
+        }
+        Err(error) => (false, sink.watch_failed(&error)),
+    };
+    count_end::<K>(end);
+    let now = Instant::now();
+    machine.watch_ended(now, now - asked, count, opened, end);
+}
+
+/// Reads a watch to its end.
+async fn follow<K: Kind, F: Frames>(
+    frames: &mut F,
+    silence: Duration,
+    machine: &mut Machine,
+    sink: &mut Sink<'_, K>,
+    count: &mut u64,
+) -> End {
+    loop {
+        let frame = match timeout(silence, frames.next()).await {
+            Err(_) => return End::Silent,
+            Ok(None) => return End::Closed,
+            Ok(Some(Err(error) | Ok(WatchFrame::Error(error)))) => {
+                return sink.watch_failed(&error);
+            }
+            Ok(Some(Ok(frame))) => frame,
+        };
+        *count += 1;
+        let version = sink.frame(&frame);
+        machine.frame(Instant::now(), &version);
+        sink.contact();
+    }
+}
+
+/// Where pages and frames go: the store, the handler, metrics and the log.
+struct Sink<'a, K> {
+    store: &'a Store<K>,
+    handler: &'a Handler<K>,
+    status: &'a Status,
+    last_contact: Gauge,
+    quarantined: Gauge,
+    /// Undecodable objects of the current list: they exist.
+    odd: HashSet<ObjectKey>,
+}
+
+impl<'a, K: Kind> Sink<'a, K> {
+    fn new(store: &'a Store<K>, handler: &'a Handler<K>, status: &'a Status) -> Self {
+        let kind = K::RESOURCE.plural;
+        Self {
+            store,
+            handler,
+            status,
+            last_contact: metrics::gauge!(metric::WATCH_LAST_CONTACT, "kind" => kind),
+            quarantined: metrics::gauge!(metric::WATCH_QUARANTINED, "kind" => kind),
+            odd: HashSet::new(),
+        }
+    }
+
+    fn begin_list(&mut self, reason: &'static str) {
+        let kind = K::RESOURCE.plural;
+        tracing::debug!(kind, reason, "listing");
+        metrics::counter!(metric::WATCH_LISTS, "kind" => kind, "reason" => reason).increment(1);
+        self.odd.clear();
+        self.store.begin_list();
+    }
+
+    fn listed(&mut self, raw: &RawValue) {
+        match decode::object::<K>(raw) {
+            Ok(object) => self.apply(object),
+            Err(error) => self.undecodable(&error),
+        }
+    }
+
+    fn complete_list(&mut self, version: &str) {
+        for last in self.store.sweep() {
+            (self.handler)(Change::Deleted { last });
+        }
+        let odd = std::mem::take(&mut self.odd);
+        self.status.retain_quarantined(|key| odd.contains(key));
+        self.quarantined.set(self.status.quarantined() as f64);
+        self.store.reached(version);
+        self.store.mark_synced();
+        self.status.synced();
+        self.contact();
+        tracing::debug!(
+            kind = K::RESOURCE.plural,
+            objects = self.store.len(),
+            version,
+            "listed"
+        );
+    }
+
+    /// Takes a frame in. Returns the version that the collection is at with it; empty if unknown.
+    fn frame(&mut self, frame: &WatchFrame) -> String {
+        let (kind, version) = match frame {
+            WatchFrame::Added(raw) => ("added", self.changed(raw)),
+            WatchFrame::Modified(raw) => ("modified", self.changed(raw)),
+            WatchFrame::Deleted(raw) => ("deleted", self.deleted(raw)),
+            WatchFrame::Bookmark(raw) => {
+                let meta = decode::metadata(raw).unwrap_or_default();
+                ("bookmark", meta.resource_version)
+            }
+            // Told apart by the caller.
+            WatchFrame::Error(_) => ("error", String::new()),
+        };
+        let plural = K::RESOURCE.plural;
+        metrics::counter!(metric::WATCH_EVENTS, "kind" => plural, "type" => kind).increment(1);
+        self.store.reached(&version);
+        version
+    }
+
+    fn changed(&mut self, raw: &RawValue) -> String {
+        match decode::object::<K>(raw) {
+            Ok(object) => {
+                let version = object.meta().resource_version.clone();
+                self.apply(object);
+                version
+            }
+            Err(error) => {
+                self.undecodable(&error);
+                error.resource_version().to_owned()
+            }
+        }
+    }
+
+    /// For a deletion the metadata is enough.
+    fn deleted(&mut self, raw: &RawValue) -> String {
+        let Some(meta) = decode::metadata(raw) else {
+            self.undecodable(&Undecodable {
+                meta: None,
+                message: "a deleted object without readable metadata".to_owned(),
+            });
+            return String::new();
+        };
+        let Meta {
+            uid,
+            resource_version,
+            ..
+        } = &meta;
+        self.heal(&meta.key());
+        if let Some(last) = self.store.remove(&meta.key(), Some(uid)) {
+            (self.handler)(Change::Deleted { last });
+        }
+        resource_version.clone()
+    }
+
+    fn apply(&mut self, object: K) {
+        if self.status.quarantined() > 0 {
+            self.heal(&object.meta().key());
+        }
+        match self.store.apply(object) {
+            Upsert::Unchanged => {}
+            Upsert::Applied { old, new } => (self.handler)(Change::Applied { old, new }),
+            Upsert::Replaced { last, new } => {
+                (self.handler)(Change::Deleted { last });
+                (self.handler)(Change::Applied { old: None, new });
+            }
+        }
+    }
+
+    /// What the store holds of it stays: an older state is better than none.
+    fn undecodable(&mut self, error: &Undecodable) {
+        let kind = K::RESOURCE.plural;
+        metrics::counter!(metric::WATCH_DECODE_ERRORS, "kind" => kind).increment(1);
+        let key = error.key();
+        if let Some(key) = &key {
+            self.store.touch(key);
+            self.odd.insert(key.clone());
+            if !self.status.quarantine(key.clone(), &error.message) {
+                return;
+            }
+            self.quarantined.set(self.status.quarantined() as f64);
+        }
+        tracing::warn!(
+            gvk = format_args!("{}/{}", K::RESOURCE.api_version(), K::RESOURCE.kind),
+            key = key.map_or_else(|| "unknown".to_owned(), |key| key.to_string()),
+            resource_version = error.resource_version(),
+            error = error.message,
+            "an object can't be decoded; others go on"
+        );
+    }
+
+    fn heal(&self, key: &ObjectKey) {
+        if self.status.heal(key) {
+            self.quarantined.set(self.status.quarantined() as f64);
+            tracing::info!(kind = K::RESOURCE.kind, %key, "the object can be decoded again, or is gone");
+        }
+    }
+
+    fn contact(&self) {
+        self.status.contact(self.store.len());
+        self.last_contact.set(unix_seconds());
+    }
+
+    fn watch_failed(&self, error: &Error) -> End {
+        let failure = Failure::from(error);
+        // An expired version is routine: a list follows.
+        if failure != Failure::Expired {
+            self.failed("watch", error);
+        }
+        End::Failed(failure)
+    }
+
+    /// Logged once per kind of trouble, not per attempt.
+    fn failed(&self, verb: &'static str, error: &Error) {
+        if self.status.failed(error) {
+            tracing::warn!(kind = K::RESOURCE.plural, verb, %error, "list-watch fails; trying again");
+        }
+    }
+}
+
+fn count_end<K: Kind>(end: End) {
+    let reason = match end {
+        End::Closed => "closed",
+        End::Silent => "silent",
+        End::Failed(Failure::Expired) => "expired",
+        End::Failed(_) => "failed",
+    };
+    let kind = K::RESOURCE.plural;
+    metrics::counter!(metric::WATCH_ENDS, "kind" => kind, "reason" => reason).increment(1);
+    tracing::debug!(kind, reason, "watch ended");
+}
+
+#[cfg(test)]
+#[path = "drive_tests.rs"]
+mod tests;

@@ -1,0 +1,311 @@
+use super::*;
+use crate::runtime::testing::{Thing, raw, raw_with};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+/// What the API answers, in order; after the last answer it hangs.
+enum Reply {
+    Page(Result<ListPage, Error>),
+    Watch(Result<Vec<Play>, Error>),
+}
+
+enum Play {
+    Frame(WatchFrame),
+    Error(Error),
+    /// No frame ever again, and no end.
+    Hang,
+}
+
+#[derive(Clone, Default)]
+struct Script {
+    replies: Arc<Mutex<VecDeque<Reply>>>,
+    calls: Arc<Mutex<Vec<String>>>,
+}
+
+impl Script {
+    fn note(&self, call: String) -> Option<Reply> {
+        self.calls.lock().unwrap().push(call);
+        self.replies.lock().unwrap().pop_front()
+    }
+}
+
+impl Source for Script {
+    type Frames = VecDeque<Play>;
+
+    async fn page(&self, request: PageRequest) -> Result<ListPage, Error> {
+        let version = request.resource_version.unwrap_or("-");
+        let token = request.continue_token.as_deref().unwrap_or("-");
+        match self.note(format!("list {version} {token}")) {
+            Some(Reply::Page(page)) => page,
+            Some(Reply::Watch(_)) => panic!("a watch was expected"),
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Result<Self::Frames, Error> {
+        match self.note(format!("watch {}", request.resource_version)) {
+            Some(Reply::Watch(watch)) => watch.map(VecDeque::from),
+            Some(Reply::Page(_)) => panic!("a list was expected"),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Frames for VecDeque<Play> {
+    async fn next(&mut self) -> Option<Result<WatchFrame, Error>> {
+        match self.pop_front()? {
+            Play::Frame(frame) => Some(Ok(frame)),
+            Play::Error(error) => Some(Err(error)),
+            Play::Hang => std::future::pending().await,
+        }
+    }
+}
+
+fn page(version: u64, token: Option<&str>, items: Vec<Box<RawValue>>) -> Reply {
+    Reply::Page(Ok(ListPage {
+        resource_version: version.to_string(),
+        continue_token: token.map(str::to_owned),
+        items,
+    }))
+}
+
+fn item(name: &str, uid: &str, version: u64) -> Box<RawValue> {
+    raw("ns", name, uid, version)
+}
+
+fn modified(name: &str, uid: &str, version: u64) -> Play {
+    Play::Frame(WatchFrame::Modified(item(name, uid, version)))
+}
+
+fn gone() -> Error {
+    Error::Gone {
+        what: "watch".to_owned(),
+    }
+}
+
+fn describe(change: &Change<Thing>) -> String {
+    let show = |thing: &Thing| format!("{}@{}", thing.metadata.name, thing.value);
+    match change {
+        Change::Applied { old: None, new } => format!("+{}", show(new)),
+        Change::Applied {
+            old: Some(old),
+            new,
+        } => format!("{}>{}", show(old), show(new)),
+        Change::Deleted { last } => format!("-{}", show(last)),
+    }
+}
+
+struct Played {
+    calls: Vec<String>,
+    changes: Vec<String>,
+    store: Store<Thing>,
+    status: Status,
+}
+
+/// Plays the script for ten minutes.
+async fn play(replies: Vec<Reply>) -> Played {
+    let script = Script::default();
+    script.replies.lock().unwrap().extend(replies);
+    let store = Store::new();
+    let status = Status::new(Thing::RESOURCE, "all namespaces".to_owned());
+    let changes = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&changes);
+    let handler = move |change: Change<Thing>| seen.lock().unwrap().push(describe(&change));
+    let drive = drive(&script, &store, &handler, &status);
+    let _ = timeout(Duration::from_mins(10), drive).await;
+    let (calls, changes) = (script.calls.lock().unwrap(), changes.lock().unwrap());
+    Played {
+        calls: calls.clone(),
+        changes: changes.clone(),
+        store,
+        status,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn kube_1042_410_in_each_of_its_forms_is_one_list_that_only_tells_differences() {
+    let event = Play::Frame(WatchFrame::Error(gone()));
+    for form in ["answer", "event", "stream"] {
+        let watch = match form {
+            "answer" => vec![
+                Reply::Watch(Ok(vec![modified("b", "b", 4)])),
+                Reply::Watch(Err(gone())),
+            ],
+            "event" => vec![Reply::Watch(Ok(vec![
+                modified("b", "b", 4),
+                Play::Frame(WatchFrame::Error(gone())),
+            ]))],
+            _ => vec![Reply::Watch(Ok(vec![
+                modified("b", "b", 4),
+                Play::Error(gone()),
+            ]))],
+        };
+        let mut replies = vec![page(
+            3,
+            None,
+            vec![item("a", "a", 1), item("b", "b", 2), item("c", "c", 3)],
+        )];
+        replies.extend(watch);
+        // a is gone, b is the same, c changed, d is new.
+        replies.push(page(
+            9,
+            None,
+            vec![item("b", "b", 4), item("c", "c", 8), item("d", "d", 9)],
+        ));
+        let played = play(replies).await;
+        let lists = played
+            .calls
+            .iter()
+            .filter(|call| call.starts_with("list"))
+            .count();
+        assert_eq!(lists, 2, "{form}: {:?}", played.calls);
+        assert_eq!(played.calls.last().unwrap(), "watch 9");
+        assert_eq!(
+            played.changes,
+            ["+a@1", "+b@2", "+c@3", "b@2>b@4", "c@3>c@8", "+d@9", "-a@1"],
+            "{form}"
+        );
+    }
+    drop(event);
+}
+
+#[tokio::test(start_paused = true)]
+async fn k8s_115620_an_object_replaced_under_its_name_is_deleted_and_added() {
+    let played = play(vec![
+        page(2, None, vec![item("a", "one", 1), item("b", "one", 2)]),
+        Reply::Watch(Ok(vec![modified("a", "two", 5), Play::Error(gone())])),
+        page(9, None, vec![item("a", "two", 5), item("b", "two", 9)]),
+    ])
+    .await;
+    assert_eq!(
+        played.changes,
+        ["+a@1", "+b@2", "-a@1", "+a@5", "-b@2", "+b@9"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn kube_1524_every_page_is_read_and_what_is_missing_goes_only_with_the_last() {
+    let played = play(vec![
+        page(5, Some("t1"), vec![item("a", "a", 1)]),
+        page(6, Some("t2"), vec![item("b", "b", 2)]),
+        page(7, None, vec![item("c", "c", 3)]),
+        Reply::Watch(Err(gone())),
+        page(8, Some("t3"), vec![item("c", "c", 3)]),
+        Reply::Page(Err(Error::Timeout {
+            what: "list".to_owned(),
+            after: Duration::from_secs(15),
+        })),
+        page(8, None, vec![item("d", "d", 8)]),
+    ])
+    .await;
+    assert_eq!(
+        played.calls,
+        [
+            "list 0 -",
+            "list - t1",
+            "list - t2",
+            "watch 5",
+            "list - -",
+            "list - t3",
+            "list - t3",
+            "watch 8"
+        ]
+    );
+    assert_eq!(played.changes[..4], ["+a@1", "+b@2", "+c@3", "+d@8"]);
+    let mut gone = played.changes[4..].to_vec();
+    gone.sort();
+    assert_eq!(gone, ["-a@1", "-b@2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn kube_774_an_undecodable_object_stops_only_itself_and_heals() {
+    let odd = |version| raw_with("ns", "a", "a", version, "odd");
+    let before = play(vec![
+        page(3, None, vec![item("a", "a", 1), item("b", "b", 2)]),
+        Reply::Watch(Ok(vec![
+            Play::Frame(WatchFrame::Modified(odd(4))),
+            modified("b", "b", 5),
+            Play::Error(gone()),
+        ])),
+        // It is undecodable in the list too, and must not count as deleted.
+        page(6, None, vec![odd(4), item("b", "b", 5)]),
+    ])
+    .await;
+    assert_eq!(before.changes, ["+a@1", "+b@2", "b@2>b@5"]);
+    assert!(
+        before
+            .status
+            .readiness()
+            .unwrap()
+            .contains("1 undecodable, such as ns/a")
+    );
+    assert_eq!(before.store.len(), 2, "its last good state stays");
+
+    let after = play(vec![
+        page(3, None, vec![odd(1), raw_with("ns", "c", "c", 2, "odd")]),
+        Reply::Watch(Ok(vec![
+            modified("a", "a", 4),
+            Play::Frame(WatchFrame::Deleted(raw_with("ns", "c", "c", 5, "odd"))),
+        ])),
+    ])
+    .await;
+    assert_eq!(after.changes, ["+a@4"]);
+    assert_eq!(after.status.quarantined(), 0);
+    // Not skipped silently: the resume goes on after it, and it was counted and named.
+    assert_eq!(after.calls.last().unwrap(), "watch 5");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_is_given_up_and_resumed_without_a_list() {
+    let bookmark = WatchFrame::Bookmark(raw("", "", "", 7));
+    let played = play(vec![
+        page(2, None, vec![item("a", "a", 1)]),
+        Reply::Watch(Ok(vec![Play::Frame(bookmark), Play::Hang])),
+    ])
+    .await;
+    assert_eq!(played.calls, ["list 0 -", "watch 2", "watch 7"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cr_550_a_forbidden_list_is_readable_at_the_probe_and_tried_again() {
+    let forbidden = || Error::Forbidden {
+        verb: "list",
+        resource: "things.test".to_owned(),
+        namespace: None,
+        message: "RBAC".to_owned(),
+    };
+    let played = play(vec![
+        Reply::Page(Err(forbidden())),
+        Reply::Page(Err(forbidden())),
+    ])
+    .await;
+    assert_eq!(played.calls.len(), 3);
+    let why = played.status.readiness().unwrap_err();
+    assert!(
+        why.contains("not synced") && why.contains("not allowed to list things.test"),
+        "{why}"
+    );
+    assert!(!played.store.is_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_store_holds_a_change_before_its_handler_is_called() {
+    let script = Script::default();
+    script.replies.lock().unwrap().extend([
+        page(1, None, vec![item("a", "a", 1)]),
+        Reply::Watch(Ok(vec![Play::Frame(WatchFrame::Deleted(item(
+            "a", "a", 2,
+        )))])),
+    ]);
+    let store = Store::<Thing>::new();
+    let status = Status::new(Thing::RESOURCE, String::new());
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (reader, noted) = (store.clone(), Arc::clone(&seen));
+    let handler = move |_: Change<Thing>| noted.lock().unwrap().push(reader.len());
+    let _ = timeout(
+        Duration::from_secs(9),
+        drive(&script, &store, &handler, &status),
+    )
+    .await;
+    assert_eq!(*seen.lock().unwrap(), [1, 0]);
+}

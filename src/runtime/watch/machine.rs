@@ -1,0 +1,307 @@
+//! What a list-watch loop does next, given how the last step ended. Pure.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::source::{PageRequest, WatchRequest};
+use crate::client::Error;
+use crate::runtime::backoff::{Backoff, Jitter};
+
+/// Objects in a page, as client-go's pager and kubectl ask for.
+const PAGE_LIMIT: u32 = 500;
+/// A collection so large (or so busy) that its list expires before it can be watched is read in
+/// pages larger by this factor, up to everything at once.
+const PAGE_GROWTH: u32 = 4;
+const PAGE_LIMIT_MAX: u32 = 32_000;
+
+/// client-go's reflector: 800 ms to 30 s, reset after two minutes without a failure.
+const BACKOFF_INITIAL: Duration = Duration::from_millis(800);
+const BACKOFF_CAP: Duration = Duration::from_secs(30);
+const HEALTHY_AFTER: Duration = Duration::from_mins(2);
+/// Delays are spread over ± this part.
+const JITTER: f64 = 0.5;
+
+/// The server ends a watch after this, ± 20 %: 4 to 6 min, so that watches do not all end at once.
+const WATCH_TIMEOUT: Duration = Duration::from_mins(5);
+const WATCH_TIMEOUT_SPREAD: f64 = 0.2;
+/// A watch that its server should have ended so long ago, and that gave no frame meanwhile, is dead.
+pub(super) const SILENCE_SLACK: Duration = Duration::from_secs(30);
+
+/// A watch shorter than this did not really work.
+const BRIEF: Duration = Duration::from_secs(1);
+/// So many brief watches in a row without a frame: what they resume from is no good.
+const BARREN_LIMIT: u8 = 3;
+
+/// What to do, after waiting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) wait: Duration,
+    pub(super) action: Action,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Fetch a page. `begin` is the reason for a new list, `None` within one.
+    List {
+        begin: Option<&'static str>,
+        request: PageRequest,
+    },
+    Watch(WatchRequest),
+}
+
+/// How a watch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The server closed it, as it does when its time is over.
+    Closed,
+    /// No frame came for too long.
+    Silent,
+    /// It could not be opened, or an error came.
+    Failed(Failure),
+}
+
+/// A failure, as far as it decides what comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The version to resume from (or the continue token) is not usable: 410 in any form, or a
+    /// version that the server does not have yet or does not understand.
+    Expired,
+    /// The server asks to wait.
+    Throttled(Option<Duration>),
+    Other,
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        match error {
+            // A version from the future (an etcd restored from a backup) comes as a 504 with these
+            // words (apiserver's storage.NewTooLargeResourceVersionError).
+            Error::Unavailable { message, .. }
+                if message.contains("Too large resource version") =>
+            {
+                Self::Expired
+            }
+            // Nothing but version and token changes from request to request: 400 means those.
+            Error::Gone { .. } | Error::Invalid { code: 400, .. } => Self::Expired,
+            Error::TooManyRequests { retry_after, .. } => Self::Throttled(*retry_after),
+            _ => Self::Other,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Machine {
+    position: Position,
+    wait: Duration,
+    backoff: Backoff,
+    jitter: Jitter,
+    /// Since when all goes well.
+    healthy_since: Option<Instant>,
+    /// Whether a list was ever complete: before that an old cached state is better than none.
+    synced: bool,
+    /// No frame came since the last list.
+    fresh: bool,
+    /// Brief watches in a row without a frame.
+    barren: u8,
+    page_limit: Option<u32>,
+}
+
+#[derive(Debug)]
+enum Position {
+    List {
+        begin: Option<&'static str>,
+        continue_token: Option<String>,
+        /// Version of the first page: the list is at least that new.
+        version: Option<String>,
+    },
+    Watch {
+        version: String,
+    },
+}
+
+impl Position {
+    fn list(reason: &'static str) -> Self {
+        Self::List {
+            begin: Some(reason),
+            continue_token: None,
+            version: None,
+        }
+    }
+}
+
+impl Machine {
+    pub(super) fn new(jitter: Jitter) -> Self {
+        Self {
+            position: Position::list("initial"),
+            wait: Duration::ZERO,
+            backoff: Backoff::new(BACKOFF_INITIAL, BACKOFF_CAP),
+            jitter,
+            healthy_since: None,
+            synced: false,
+            fresh: true,
+            barren: 0,
+            page_limit: Some(PAGE_LIMIT),
+        }
+    }
+
+    /// The next step.
+    pub(super) fn step(&mut self) -> Step {
+        let action = match &mut self.position {
+            Position::List {
+                begin,
+                continue_token,
+                ..
+            } => Action::List {
+                begin: begin.take(),
+                request: PageRequest {
+                    // A continue token carries its version.
+                    resource_version: (!self.synced && continue_token.is_none()).then_some("0"),
+                    continue_token: continue_token.clone(),
+                    limit: self.page_limit,
+                },
+            },
+            Position::Watch { version } => Action::Watch(WatchRequest {
+                resource_version: version.clone(),
+                timeout: self.jitter.around(WATCH_TIMEOUT, WATCH_TIMEOUT_SPREAD),
+            }),
+        };
+        Step {
+            wait: std::mem::take(&mut self.wait),
+            action,
+        }
+    }
+
+    /// A page came. Returns the list's version if it was the last one: what the list did not hold is
+    /// gone now.
+    pub(super) fn page(
+        &mut self,
+        now: Instant,
+        page_version: String,
+        continue_token: Option<String>,
+    ) -> Option<String> {
+        self.healthy_since.get_or_insert(now);
+        let Position::List { version, .. } = &mut self.position else {
+            return None;
+        };
+        let version = version.take().unwrap_or(page_version);
+        if let Some(token) = continue_token.filter(|token| !token.is_empty()) {
+            self.position = Position::List {
+                begin: None,
+                continue_token: Some(token),
+                version: Some(version),
+            };
+            return None;
+        }
+        self.position = Position::Watch {
+            version: version.clone(),
+        };
+        self.synced = true;
+        self.fresh = true;
+        self.barren = 0;
+        Some(version)
+    }
+
+    /// A page could not be had.
+    pub(super) fn list_failed(&mut self, now: Instant, failure: Failure) {
+        let within = matches!(
+            &self.position,
+            Position::List {
+                continue_token: Some(_),
+                ..
+            }
+        );
+        match failure {
+            // The continue token is lost: a fresh list, in larger pages so that the token lasts.
+            Failure::Expired if within => {
+                self.grow_pages();
+                self.position = Position::list("expired");
+            }
+            Failure::Expired => self.position = Position::list("retry"),
+            // The same page again: the token may well be good still.
+            Failure::Throttled(_) | Failure::Other => {}
+        }
+        self.back_off(now, failure);
+    }
+
+    /// A frame came, after which the object's collection is at `version`.
+    pub(super) fn frame(&mut self, now: Instant, version: &str) {
+        self.healthy_since.get_or_insert(now);
+        self.fresh = false;
+        self.barren = 0;
+        if let Position::Watch { version: resume } = &mut self.position
+            && !version.is_empty()
+        {
+            version.clone_into(resume);
+        }
+    }
+
+    /// A watch ended `lasted` after it was asked for, having given `frames` frames. `opened` is
+    /// whether the server accepted it.
+    pub(super) fn watch_ended(
+        &mut self,
+        now: Instant,
+        lasted: Duration,
+        frames: u64,
+        opened: bool,
+        end: End,
+    ) {
+        let brief = lasted < BRIEF;
+        match end {
+            End::Failed(Failure::Expired) => {
+                self.position = Position::list("expired");
+                if self.fresh {
+                    // The list was too old when it was complete: not the same again at once.
+                    self.grow_pages();
+                    self.back_off(now, Failure::Expired);
+                }
+                return;
+            }
+            End::Failed(failure) => self.back_off(now, failure),
+            End::Silent => self.back_off(now, Failure::Other),
+            // A server that closes watches as they open must not be asked in a tight loop.
+            End::Closed if brief => self.back_off(now, Failure::Other),
+            End::Closed => {}
+        }
+        if !brief || frames > 0 {
+            self.barren = 0;
+        } else if opened {
+            self.barren += 1;
+            if self.barren >= BARREN_LIMIT {
+                self.barren = 0;
+                self.position = Position::list("barren");
+            }
+        }
+    }
+
+    fn grow_pages(&mut self) {
+        self.page_limit = self
+            .page_limit
+            .map(|limit| limit * PAGE_GROWTH)
+            .filter(|limit| *limit <= PAGE_LIMIT_MAX);
+    }
+
+    fn back_off(&mut self, now: Instant, failure: Failure) {
+        if self
+            .healthy_since
+            .is_some_and(|since| now - since >= HEALTHY_AFTER)
+        {
+            self.backoff.reset();
+        }
+        self.healthy_since = None;
+        let own = self.jitter.around(self.backoff.step(), JITTER);
+        let asked = match failure {
+            Failure::Throttled(Some(after)) => self
+                .jitter
+                .around(after, JITTER / 2.0)
+                .max(after)
+                .min(BACKOFF_CAP),
+            _ => Duration::ZERO,
+        };
+        self.wait = own.max(asked).min(BACKOFF_CAP);
+    }
+}
+
+#[cfg(test)]
+#[path = "machine_tests.rs"]
+mod tests;

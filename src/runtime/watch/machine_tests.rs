@@ -1,0 +1,242 @@
+use super::*;
+
+struct Loop {
+    machine: Machine,
+    now: Instant,
+}
+
+impl Loop {
+    fn new() -> Self {
+        Self {
+            machine: Machine::new(Jitter::seeded(5)),
+            now: Instant::now(),
+        }
+    }
+
+    /// A loop whose first list is complete at version 10 and whose watch gave event 11.
+    fn watching() -> Self {
+        let mut this = Self::new();
+        this.machine.step();
+        this.machine.page(this.now, "10".to_owned(), None);
+        this.step();
+        this.machine.frame(this.now, "11");
+        this
+    }
+
+    fn step(&mut self) -> Step {
+        let step = self.machine.step();
+        self.now += step.wait;
+        step
+    }
+
+    fn ended(&mut self, lasted: Duration, frames: u64, end: End) {
+        self.now += lasted;
+        self.machine
+            .watch_ended(self.now, lasted, frames, true, end);
+    }
+}
+
+fn lists(step: &Step) -> Option<(Option<&'static str>, &PageRequest)> {
+    match &step.action {
+        Action::List { begin, request } => Some((*begin, request)),
+        Action::Watch(_) => None,
+    }
+}
+
+fn watches(step: &Step) -> Option<&str> {
+    match &step.action {
+        Action::List { .. } => None,
+        Action::Watch(request) => Some(&request.resource_version),
+    }
+}
+
+const LONG: Duration = Duration::from_secs(100);
+const SHORT: Duration = Duration::from_millis(10);
+const GONE: End = End::Failed(Failure::Expired);
+const FAILED: End = End::Failed(Failure::Other);
+
+#[test]
+fn pages_are_followed_and_the_first_ones_version_is_watched_from() {
+    let mut test = Loop::new();
+    let step = test.step();
+    let (begin, request) = lists(&step).unwrap();
+    assert_eq!(
+        (begin, request.resource_version),
+        (Some("initial"), Some("0"))
+    );
+    assert_eq!(request.limit, Some(500));
+    assert!(
+        test.machine
+            .page(test.now, "10".to_owned(), Some("t".to_owned()))
+            .is_none()
+    );
+    let step = test.step();
+    let (begin, request) = lists(&step).unwrap();
+    assert_eq!(
+        (begin, request.resource_version),
+        (None, None),
+        "a token carries its version"
+    );
+    assert_eq!(request.continue_token.as_deref(), Some("t"));
+    let complete = test
+        .machine
+        .page(test.now, "12".to_owned(), Some(String::new()));
+    assert_eq!(complete.as_deref(), Some("10"));
+    let step = test.step();
+    assert_eq!(watches(&step), Some("10"));
+    let Action::Watch(request) = step.action else {
+        unreachable!()
+    };
+    assert!((240..=360).contains(&request.timeout.as_secs()));
+}
+
+#[test]
+fn a_watch_that_ends_resumes_where_it_was() {
+    let mut test = Loop::watching();
+    test.ended(LONG, 1, End::Closed);
+    let step = test.step();
+    assert_eq!((watches(&step), step.wait), (Some("11"), Duration::ZERO));
+    test.ended(LONG, 0, FAILED);
+    let step = test.step();
+    assert_eq!(watches(&step), Some("11"));
+    assert!(step.wait >= Duration::from_millis(400));
+    test.ended(LONG, 0, End::Silent);
+    assert_eq!(watches(&test.step()), Some("11"));
+}
+
+#[test]
+fn kube_1042_an_expired_watch_is_exactly_one_list_of_the_newest() {
+    let mut test = Loop::watching();
+    test.ended(LONG, 1, GONE);
+    let step = test.step();
+    let (begin, request) = lists(&step).unwrap();
+    assert_eq!((begin, request.resource_version), (Some("expired"), None));
+    assert_eq!(step.wait, Duration::ZERO);
+    test.machine.page(test.now, "20".to_owned(), None);
+    assert_eq!(watches(&test.step()), Some("20"));
+}
+
+#[test]
+fn kube_1748_a_list_that_expires_before_it_is_watched_is_read_in_larger_pages() {
+    let mut test = Loop::watching();
+    let mut limits = Vec::new();
+    for _ in 0..5 {
+        test.ended(SHORT, 0, GONE);
+        let step = test.step();
+        limits.push(lists(&step).unwrap().1.limit);
+        test.machine.page(test.now, "20".to_owned(), None);
+        let watch = test.step();
+        assert_eq!(watches(&watch), Some("20"));
+    }
+    // The first 410 came after a frame and is no sign of that.
+    assert_eq!(
+        limits,
+        [Some(500), Some(2000), Some(8000), Some(32_000), None]
+    );
+}
+
+#[test]
+fn a_lost_continue_token_restarts_the_list() {
+    let mut test = Loop::new();
+    test.step();
+    test.machine
+        .page(test.now, "10".to_owned(), Some("t".to_owned()));
+    test.machine.list_failed(test.now, Failure::Other);
+    let step = test.step();
+    assert_eq!(
+        lists(&step).unwrap().1.continue_token.as_deref(),
+        Some("t"),
+        "it may be good"
+    );
+    test.machine.list_failed(test.now, Failure::Expired);
+    let step = test.step();
+    let (begin, request) = lists(&step).unwrap();
+    assert_eq!((begin, &request.continue_token), (Some("expired"), &None));
+}
+
+#[test]
+fn three_brief_watches_without_a_frame_are_a_list() {
+    let mut test = Loop::watching();
+    test.ended(SHORT, 0, End::Closed);
+    assert_eq!(watches(&test.step()), Some("11"));
+    test.ended(SHORT, 0, FAILED);
+    let step = test.step();
+    assert!(step.wait > Duration::ZERO, "no tight loop");
+    test.ended(SHORT, 0, End::Closed);
+    assert_eq!(lists(&test.step()).unwrap().0, Some("barren"));
+
+    // A frame or a longer watch in between starts the count anew.
+    let mut test = Loop::watching();
+    for i in 0..10 {
+        test.ended(SHORT, 0, End::Closed);
+        test.step();
+        test.ended(SHORT, 0, End::Closed);
+        assert_eq!(watches(&test.step()), Some("11"));
+        if i % 2 == 0 {
+            test.ended(LONG, 0, End::Closed);
+        } else {
+            test.machine.frame(test.now, "11");
+            test.ended(SHORT, 1, End::Closed);
+        }
+        test.step();
+    }
+}
+
+#[test]
+fn k8s_100878_a_refused_watch_is_never_a_list() {
+    let mut test = Loop::watching();
+    let after = Duration::from_secs(7);
+    for _ in 0..10 {
+        let refused = End::Failed(Failure::Throttled(Some(after)));
+        test.machine.watch_ended(test.now, SHORT, 0, false, refused);
+        let step = test.step();
+        assert_eq!(watches(&step), Some("11"));
+        assert!(step.wait >= after && step.wait <= BACKOFF_CAP);
+    }
+    let forever = End::Failed(Failure::Throttled(Some(Duration::from_hours(1))));
+    test.machine.watch_ended(test.now, SHORT, 0, false, forever);
+    assert_eq!(test.step().wait, BACKOFF_CAP, "capped");
+}
+
+#[test]
+fn the_backoff_grows_to_its_cap_and_resets_after_two_healthy_minutes() {
+    let mut test = Loop::watching();
+    let mut waits = Vec::new();
+    for _ in 0..12 {
+        test.machine.watch_ended(test.now, SHORT, 0, false, FAILED);
+        waits.push(test.step().wait);
+    }
+    assert!(waits[0] <= Duration::from_millis(1200));
+    assert!(waits[11] >= Duration::from_secs(15) && waits[11] <= BACKOFF_CAP);
+    test.machine.frame(test.now, "12");
+    test.ended(Duration::from_secs(119), 1, FAILED);
+    assert!(
+        test.step().wait >= Duration::from_secs(15),
+        "not healthy long enough"
+    );
+    test.machine.frame(test.now, "13");
+    test.ended(HEALTHY_AFTER, 1, FAILED);
+    assert!(test.step().wait <= Duration::from_millis(1200));
+}
+
+#[test]
+fn errors_are_told_apart() {
+    let what = String::new;
+    let unavailable = |message: &str| Error::Unavailable {
+        what: what(),
+        code: Some(504),
+        unsent: false,
+        message: message.to_owned(),
+    };
+    assert_eq!(
+        Failure::from(&Error::Gone { what: what() }),
+        Failure::Expired
+    );
+    assert_eq!(
+        Failure::from(&unavailable(
+            "Timeout: Too large resource version: 9, current: 2"
+        )),
+        Failure::Expired
+    );
+    assert_eq!(Failure::from(&unavailable("etcd is away")), Failure::Other);
+}

@@ -1,0 +1,121 @@
+//! List-watch: keeps a store equal to what the API server has, and tells a handler each change.
+//!
+//! It promises that no change is skipped silently (a cut watch resumes where it ended, an expired one
+//! is listed again and compared with what is held); that deletions come out as such, also those that
+//! happened while the watch was cut; that an object that can't be decoded stops nobody but itself;
+//! and that a loop never ends by an error nor holds up another.
+//!
+//! `machine.rs` decides, pure; `drive.rs` does the I/O behind the trait in `source.rs`.
+
+mod decode;
+mod drive;
+#[cfg(test)]
+mod faults_tests;
+mod machine;
+mod source;
+mod status;
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::health::Health;
+use super::object::Kind;
+use super::shutdown::Shutdown;
+use super::store::Store;
+use crate::client::Client;
+use source::Remote;
+use status::Status;
+
+/// A change of an object, as the store now shows it.
+#[derive(Debug)]
+pub enum Change<K> {
+    /// Added (`old` is `None`) or changed.
+    Applied {
+        /// What the store held before.
+        old: Option<Arc<K>>,
+        /// What it holds now.
+        new: Arc<K>,
+    },
+    /// Deleted, or another object took the name: its `Applied` with no `old` follows.
+    Deleted {
+        /// What the store held last.
+        last: Arc<K>,
+    },
+}
+
+/// Which objects of a kind a loop keeps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// One namespace; `None` is all of them.
+    pub namespace: Option<String>,
+    /// As kubectl's `-l`.
+    pub label_selector: Option<String>,
+    /// As kubectl's `--field-selector`.
+    pub field_selector: Option<String>,
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "namespace {namespace}")?,
+            None => f.write_str("all namespaces")?,
+        }
+        for selector in [&self.label_selector, &self.field_selector]
+            .into_iter()
+            .flatten()
+        {
+            write!(f, ", {selector}")?;
+        }
+        Ok(())
+    }
+}
+
+type Handler<K> = dyn Fn(Change<K>) + Send + Sync;
+
+/// One list-watch loop: one kind, one scope, one store.
+pub struct ListWatch<K> {
+    source: Remote,
+    store: Store<K>,
+    handler: Box<Handler<K>>,
+    status: Arc<Status>,
+}
+
+impl<K: Kind> ListWatch<K> {
+    /// A loop that does not run yet. `handler` is called after the store holds the change, in the
+    /// order of the changes of each object; it must be quick and not block (it adds to a queue).
+    #[must_use]
+    pub fn new(
+        client: Client,
+        scope: Scope,
+        store: Store<K>,
+        handler: impl Fn(Change<K>) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            status: Arc::new(Status::new(K::RESOURCE, scope.to_string())),
+            source: Remote::new(client, K::RESOURCE, scope),
+            store,
+            handler: Box::new(handler),
+        }
+    }
+
+    /// Registers readiness (the cache is synced and fresh, and if not, why) and liveness (the loop
+    /// makes progress) under the kind's plural.
+    #[must_use]
+    pub fn with_health(self, health: &Health) -> Self {
+        let name = format!("watch-{}", K::RESOURCE.plural);
+        let (ready, live) = (Arc::clone(&self.status), Arc::clone(&self.status));
+        health.readiness(name.clone(), move || ready.readiness());
+        health.liveness(name, move || live.liveness());
+        self
+    }
+
+    /// Runs until shutdown, and then stops at once. Never ends by an error.
+    pub async fn run(self, shutdown: Shutdown) {
+        let drive = drive::drive(&self.source, &self.store, &*self.handler, &self.status);
+        tokio::select! {
+            biased;
+            () = shutdown.triggered() => {}
+            () = drive => {}
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The API as the loop sees it: a list by pages and a stream of frames. Tests script it.
+
+use std::future::Future;
+use std::time::Duration;
+
+use super::Scope;
+use crate::client::{
+    Client, Error, ListOptions, ListPage, Resource, WatchFrame, WatchOptions, WatchStream,
+};
+
+/// What one page of a list is asked for with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PageRequest {
+    /// `Some("0")`: what the server has cached, however old. `None`: the newest.
+    pub(super) resource_version: Option<&'static str>,
+    pub(super) continue_token: Option<String>,
+    /// `None` asks for everything in one page.
+    pub(super) limit: Option<u32>,
+}
+
+/// What a watch is asked for with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct WatchRequest {
+    /// Events after this version.
+    pub(super) resource_version: String,
+    /// The server ends the watch after this.
+    pub(super) timeout: Duration,
+}
+
+/// One collection of an API server.
+pub(super) trait Source: Send + Sync {
+    type Frames: Frames;
+
+    fn page(&self, request: PageRequest) -> impl Future<Output = Result<ListPage, Error>> + Send;
+
+    fn watch(
+        &self,
+        request: WatchRequest,
+    ) -> impl Future<Output = Result<Self::Frames, Error>> + Send;
+}
+
+/// Frames of one watch; `None` at its clean end. Cancel-safe.
+pub(super) trait Frames: Send {
+    fn next(&mut self) -> impl Future<Output = Option<Result<WatchFrame, Error>>> + Send;
+}
+
+/// A collection behind the client.
+pub(super) struct Remote {
+    client: Client,
+    resource: Resource,
+    scope: Scope,
+}
+
+impl Remote {
+    pub(super) fn new(client: Client, resource: Resource, scope: Scope) -> Self {
+        Self {
+            client,
+            resource,
+            scope,
+        }
+    }
+}
+
+impl Source for Remote {
+    type Frames = WatchStream;
+
+    async fn page(&self, request: PageRequest) -> Result<ListPage, Error> {
+        let options = ListOptions {
+            label_selector: self.scope.label_selector.clone(),
+            field_selector: self.scope.field_selector.clone(),
+            limit: request.limit,
+            continue_token: request.continue_token,
+            resource_version: request.resource_version.map(str::to_owned),
+        };
+        let namespace = self.scope.namespace.as_deref();
+        self.client.list(self.resource, namespace, &options).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Result<WatchStream, Error> {
+        let options = WatchOptions {
+            label_selector: self.scope.label_selector.clone(),
+            field_selector: self.scope.field_selector.clone(),
+            resource_version: Some(request.resource_version),
+            send_initial_events: false,
+            timeout: Some(request.timeout),
+        };
+        let namespace = self.scope.namespace.as_deref();
+        self.client.watch(self.resource, namespace, &options).await
+    }
+}
+
+impl Frames for WatchStream {
+    async fn next(&mut self) -> Option<Result<WatchFrame, Error>> {
+        // The inherent method, which goes first.
+        self.next().await
+    }
+}

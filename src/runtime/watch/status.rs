@@ -1,0 +1,214 @@
+//! How a loop does, for probes.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::client::{Error, Resource};
+use crate::runtime::ObjectKey;
+
+/// A loop that could not reach the server for so long has a stale cache.
+const STALE_AFTER: Duration = Duration::from_mins(1);
+/// A healthy loop does something at least this often: its longest pause is a watch without a frame
+/// (6 min 30 s).
+const STUCK_AFTER: Duration = Duration::from_mins(10);
+
+/// Written by the loop, read by probes.
+pub(super) struct Status {
+    resource: Resource,
+    scope: String,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    objects: usize,
+    synced: bool,
+    /// Since when the loop has been failing, and the last reason.
+    trouble: Option<Trouble>,
+    /// When a page or a frame came last.
+    contact: Instant,
+    /// When the loop did anything last.
+    tick: Instant,
+    /// Objects whose newest version can't be decoded, with the reason.
+    quarantine: HashMap<ObjectKey, String>,
+}
+
+struct Trouble {
+    since: Instant,
+    forbidden: bool,
+    message: String,
+}
+
+impl Status {
+    pub(super) fn new(resource: Resource, scope: String) -> Self {
+        let now = Instant::now();
+        Self {
+            resource,
+            scope,
+            inner: Mutex::new(Inner {
+                objects: 0,
+                synced: false,
+                trouble: None,
+                contact: now,
+                tick: now,
+                quarantine: HashMap::new(),
+            }),
+        }
+    }
+
+    /// The loop is alive.
+    pub(super) fn tick(&self) {
+        self.lock().tick = Instant::now();
+    }
+
+    /// A page or a frame came, or a watch was accepted.
+    pub(super) fn contact(&self, objects: usize) {
+        let mut inner = self.lock();
+        let now = Instant::now();
+        (inner.objects, inner.contact, inner.tick) = (objects, now, now);
+        inner.trouble = None;
+    }
+
+    pub(super) fn synced(&self) {
+        self.lock().synced = true;
+    }
+
+    /// A request failed. Returns whether that is news: the first failure after all was well, or
+    /// another message than before.
+    pub(super) fn failed(&self, error: &Error) -> bool {
+        let message = error.to_string();
+        let mut inner = self.lock();
+        let news = inner
+            .trouble
+            .as_ref()
+            .is_none_or(|trouble| trouble.message != message);
+        let since = inner
+            .trouble
+            .as_ref()
+            .map_or_else(Instant::now, |trouble| trouble.since);
+        inner.trouble = Some(Trouble {
+            since,
+            forbidden: matches!(error, Error::Forbidden { .. }),
+            message,
+        });
+        news
+    }
+
+    /// Notes an undecodable object. Returns whether it is news: not the same reason as before.
+    pub(super) fn quarantine(&self, key: ObjectKey, reason: &str) -> bool {
+        let known = self.lock().quarantine.insert(key, reason.to_owned());
+        known.as_deref() != Some(reason)
+    }
+
+    /// The object is decodable again, or gone. Returns whether it was quarantined.
+    pub(super) fn heal(&self, key: &ObjectKey) -> bool {
+        self.lock().quarantine.remove(key).is_some()
+    }
+
+    /// Forgets quarantined objects that `keep` does not hold.
+    pub(super) fn retain_quarantined(&self, keep: impl Fn(&ObjectKey) -> bool) {
+        self.lock().quarantine.retain(|key, _| keep(key));
+    }
+
+    pub(super) fn quarantined(&self) -> usize {
+        self.lock().quarantine.len()
+    }
+
+    /// Ready: synced and fresh.
+    pub(super) fn readiness(&self) -> Result<String, String> {
+        let inner = self.lock();
+        let now = Instant::now();
+        let age = now.saturating_duration_since(inner.contact);
+        if let Some(trouble) = &inner.trouble {
+            let failing = now.saturating_duration_since(trouble.since);
+            if !inner.synced || trouble.forbidden || failing > STALE_AFTER {
+                let state = if inner.synced { "stale" } else { "not synced" };
+                return Err(format!(
+                    "{} in {}: {state}, last contact {age:.0?} ago: {}",
+                    self.resource.plural, self.scope, trouble.message
+                ));
+            }
+        }
+        if !inner.synced {
+            return Err(format!(
+                "{} in {}: not synced yet",
+                self.resource.plural, self.scope
+            ));
+        }
+        let mut detail = format!("{} objects, last contact {age:.0?} ago", inner.objects);
+        if let Some((key, reason)) = inner.quarantine.iter().next() {
+            let count = inner.quarantine.len();
+            // Writing to a String can't fail.
+            let _ = write!(detail, ", {count} undecodable, such as {key}: {reason}");
+        }
+        Ok(detail)
+    }
+
+    /// Alive: the loop does something, be it in vain.
+    pub(super) fn liveness(&self) -> Result<String, String> {
+        let idle = Instant::now().saturating_duration_since(self.lock().tick);
+        if idle > STUCK_AFTER {
+            Err(format!("the loop has done nothing for {idle:.0?}"))
+        } else {
+            Ok(format!("active {idle:.0?} ago"))
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::POD;
+
+    #[tokio::test(start_paused = true)]
+    async fn cr_1653_a_missing_permission_is_named_at_once() {
+        let status = Status::new(POD, "all namespaces".to_owned());
+        assert!(status.readiness().unwrap_err().contains("not synced"));
+        status.contact(3);
+        status.synced();
+        assert!(status.readiness().unwrap().starts_with("3 objects"));
+        let forbidden = Error::Forbidden {
+            verb: "watch",
+            resource: "pods".to_owned(),
+            namespace: None,
+            message: "RBAC".to_owned(),
+        };
+        assert!(status.failed(&forbidden) && !status.failed(&forbidden));
+        let why = status.readiness().unwrap_err();
+        assert!(
+            why.contains("not allowed to watch pods in all namespaces"),
+            "{why}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn k8s_128233_a_cut_watch_is_stale_after_a_while_and_the_loop_still_alive() {
+        let status = Status::new(POD, "all namespaces".to_owned());
+        status.contact(3);
+        status.synced();
+        let error = Error::Gone {
+            what: "x".to_owned(),
+        };
+        status.failed(&error);
+        assert!(status.readiness().is_ok(), "one failure is nothing");
+        tokio::time::advance(Duration::from_secs(61)).await;
+        status.failed(&error);
+        let why = status.readiness().unwrap_err();
+        assert!(
+            why.starts_with("pods in all namespaces: stale, last contact 61s ago"),
+            "{why}"
+        );
+        assert!(status.liveness().is_ok());
+        status.contact(3);
+        assert!(status.readiness().is_ok());
+        tokio::time::advance(Duration::from_mins(11)).await;
+        assert!(status.liveness().is_err());
+    }
+}
