@@ -13,6 +13,7 @@ PKI=$RUN/pki
 LOG=$RUN/log
 SOCK=/run/mainstay-cluster-$SLOT     # containerd's sockets: a path to a socket has 107 characters at most
 CGROUP=mainstay-cluster-$SLOT
+CNI_NAME=mainstay-$SLOT
 
 SUBNET=10.$((64 + SLOT))             # SUBNET.0.0/24 is the nodes' network, SUBNET.N.0/24 has the pods of node N
 CONTROL_IP=$SUBNET.0.1
@@ -141,6 +142,15 @@ pod_processes() {
 }
 
 shims() { pgrep -f "containerd-shim.* -address $SOCK/" || true; }
+
+# What containerd, CNI and the kubelet keep in places that can't be configured.
+remove_leftovers() {
+  local socket
+  find "$SOCK" -name address -exec cat {} + 2>/dev/null | sed 's,unix://,\n,g' | grep '^/run/containerd/s/' |
+    while read -r socket; do rm -f "$socket"; done || true
+  rm -f "/var/lib/cni/results/$CNI_NAME"-*
+  find /var/log/containers -lname "$RUN/*" -delete 2>/dev/null || true
+}
 
 remove_cgroups() {
   local root

@@ -46,8 +46,8 @@ plug() {
 
 runtime() { # runtime N NET DIR
   local n=$1 net=$2 dir=$3
-  cat > "$dir/cni/10-pods.conflist" <<JSON
-{"cniVersion":"1.0.0","name":"pods","plugins":[
+  cat > "$dir/cni/10-$CNI_NAME.conflist" <<JSON
+{"cniVersion":"1.0.0","name":"$CNI_NAME","plugins":[
  {"type":"bridge","bridge":"pods0","isDefaultGateway":true,"hairpinMode":true,"ipMasq":false,
   "ipam":{"type":"host-local","dataDir":"$dir/ipam","ranges":[[{"subnet":"$SUBNET.$n.0/24"}]]}},
  {"type":"portmap","capabilities":{"portMappings":true}}]}
@@ -94,6 +94,7 @@ resolvConf: ""
 tlsCertFile: $PKI/kubelet-$n.crt
 tlsPrivateKeyFile: $PKI/kubelet-$n.key
 enforceNodeAllocatable: []
+podLogsDir: $dir/logs
 nodeStatusUpdateFrequency: 5s
 imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: 100Mi, nodefs.available: 1%, imagefs.available: 1%}
