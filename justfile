@@ -1,0 +1,65 @@
+# Show the recipes.
+default:
+    @just --list
+
+# Compile the operator.
+build:
+    cargo build --release --locked
+
+# Formatting, clippy, and the rules for dependencies.
+lint: tools
+    .ci/lint
+
+# All tests that need no cluster.
+test:
+    cargo test --locked
+
+# The end-to-end suite, on the cluster of KUBECONFIG or else of tests/cluster; e.g. just e2e switchover
+e2e *FILTER:
+    .ci/e2e {{FILTER}}
+
+# Benchmarks.
+bench *FILTER:
+    cargo bench --locked {{FILTER}}
+
+# Write the CustomResourceDefinition from the code.
+crd:
+    cargo run --quiet --locked -- crd > manifests/crd/mysqlclusters.mysql.mainstay.dev.yaml
+
+# Build the image and write target/mainstay.tar.
+image:
+    .ci/image
+
+# A cluster of three nodes on this machine, with the images of MySQL and the operator.
+cluster-up: image
+    tests/cluster/cluster up 3
+    tests/cluster/cluster mysql-image
+    tests/cluster/cluster load target/mainstay.tar
+    @echo 'Now: eval "$(tests/cluster/cluster env)"'
+
+# Remove that cluster.
+cluster-down:
+    tests/cluster/cluster down
+
+# Install the operator into the cluster of KUBECONFIG.
+deploy:
+    kubectl apply -k manifests
+    kubectl -n mainstay-system rollout status deployment/mainstay --timeout=2m
+
+# Build the image anew and restart the operator with it, on the cluster of tests/cluster.
+redeploy: image
+    tests/cluster/cluster load target/mainstay.tar
+    kubectl -n mainstay-system rollout restart deployment/mainstay
+    kubectl -n mainstay-system rollout status deployment/mainstay --timeout=2m
+
+# Run the operator on this machine against the cluster of KUBECONFIG.
+run *ARGS:
+    cargo run --release --locked -- run --kubeconfig "${KUBECONFIG:-$HOME/.kube/config}" {{ARGS}}
+
+# Install cargo-deny and just into target/tools/bin.
+tools:
+    .ci/tools
+
+# Everything that CI does (about an hour when nothing is built; Debian, as root).
+ci:
+    .ci/run
