@@ -19,7 +19,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the operator, in a cluster or on this machine against a kubeconfig
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
     /// Manage one MySQL server: PID 1 of a MySQL container
     Instance(instance::InstanceArgs),
     /// Print the CustomResourceDefinition
@@ -30,7 +30,7 @@ enum Command {
 pub async fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome: Result<(), Box<dyn std::error::Error>> = match cli.command {
-        Command::Run(args) => run::run(args).await.map_err(Into::into),
+        Command::Run(args) => run::run(*args).await.map_err(Into::into),
         Command::Instance(args) => instance::run(args).await,
         Command::Crd => crd::run().map_err(Into::into),
     };

@@ -27,7 +27,7 @@ const MAX_STEPS: usize = 20;
 /// A child that the API server refuses is tried again after this, unless something changes before.
 const PROBLEM_RETRY: Duration = Duration::from_secs(30);
 /// The same note about a cluster is not repeated within this.
-const NOTE_INTERVAL: Duration = Duration::from_secs(600);
+const NOTE_INTERVAL: Duration = Duration::from_mins(10);
 
 /// Keeps MySQLClusters as their specs say.
 pub(super) struct ClusterReconciler {
@@ -171,14 +171,14 @@ impl ClusterReconciler {
             if step.record_changed {
                 // On record before anything is done.
                 cluster = self.actor.write_status(&cluster, &step).await?;
-                self.publish(&cluster, &before.phase, &step);
+                self.publish(&cluster, before.phase, &step);
                 continue;
             }
             let done = self
                 .actor
                 .carry_out(&cluster, &observed, &step, term)
                 .await?;
-            self.publish(&cluster, &before.phase, &step);
+            self.publish(&cluster, before.phase, &step);
             if let Some(refused) = done.problem {
                 problem = Some(refused);
                 outcome = Outcome::RequeueAfter(PROBLEM_RETRY);
@@ -213,7 +213,7 @@ impl ClusterReconciler {
         Ok(outcome)
     }
 
-    fn publish(&self, cluster: &Cluster, before: &Phase, step: &Plan) {
+    fn publish(&self, cluster: &Cluster, before: Phase, step: &Plan) {
         let meta = &cluster.metadata;
         let about = ObjectRef {
             resource: MYSQL_CLUSTER,
@@ -221,7 +221,7 @@ impl ClusterReconciler {
             name: meta.name.clone(),
             uid: meta.uid.clone(),
         };
-        let phase = phase_note(*before, step);
+        let phase = phase_note(before, step);
         for note in step.notes.iter().chain(&phase) {
             if self.is_news(&meta.key(), note) {
                 tracing::info!(cluster = %meta.key(), reason = note.reason, "{}", note.text);
@@ -285,16 +285,6 @@ impl Reconciler for ClusterReconciler {
 impl From<NotSynced> for ReconcileError {
     fn from(error: NotSynced) -> Self {
         Self::Transient(error.to_string())
-    }
-}
-
-impl From<crate::client::Error> for ReconcileError {
-    fn from(error: crate::client::Error) -> Self {
-        if error.is_conflict() || error.is_not_found() {
-            Self::Conflict(error.to_string())
-        } else {
-            Self::Transient(error.to_string())
-        }
     }
 }
 

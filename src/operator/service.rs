@@ -81,7 +81,7 @@ pub enum RunError {
 }
 
 /// A reconcile's deadline: a promotion's commands and an API server at its slowest fit in.
-const RECONCILE_DEADLINE: Duration = Duration::from_secs(120);
+const RECONCILE_DEADLINE: Duration = Duration::from_mins(2);
 
 /// Runs until SIGTERM or SIGINT.
 pub async fn run(options: Options) -> Result<(), RunError> {

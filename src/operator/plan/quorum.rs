@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    fn seen<'a>(names: &'a [String]) -> BTreeSet<&'a str> {
+    fn seen(names: &[String]) -> BTreeSet<&str> {
         names.iter().map(String::as_str).collect()
     }
 

@@ -55,7 +55,6 @@ pub(super) fn upkeep(view: &View<'_>, record: &Record, now: Now) -> Upkeep {
         }
         let acknowledge = members.contains(&replica.name);
         match need(replica, up, source, &host, acknowledge, now) {
-            Need::Nothing => {}
             Need::Follow => {
                 let recently = replica
                     .sight
@@ -91,7 +90,7 @@ pub(super) fn upkeep(view: &View<'_>, record: &Record, now: Now) -> Upkeep {
                     }),
                 ));
             }
-            Need::Reseed(_) => {}
+            Need::Nothing | Need::Reseed(_) => {}
         }
     }
     if source.writable() {

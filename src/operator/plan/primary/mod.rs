@@ -135,19 +135,17 @@ fn settled(
                         r.receiver.state == ThreadState::On && r.source_silent_ms < SILENCE_LIMIT_MS
                     })
                 });
-            match witness {
-                Some((replica, _)) => Decision::wait(
+            if let Some((replica, _)) = witness {
+                return Decision::wait(
                     Phase::Degraded,
                     format!(
                         "the operator does not reach {current}, but {} still hears of it: no failover",
                         replica.name
                     ),
-                ),
-                None => {
-                    let why = format!("{current} is not heard of by the operator or its replicas");
-                    failover::failover(view, record, current, why, now)
-                }
+                );
             }
+            let why = format!("{current} is not heard of by the operator or its replicas");
+            failover::failover(view, record, current, why, now)
         }
         _ => Decision::wait(
             Phase::Degraded,

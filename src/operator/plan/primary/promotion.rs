@@ -5,12 +5,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::super::quorum;
-use super::super::view::{Instance, View};
+use super::super::view::{Instance, Up, View};
 use super::super::{Note, Record};
 use super::failover::stop_receivers;
 use super::{Decision, is_promoted};
-use crate::api::{Operation, OperationKind, Phase, QuorumRecord};
+use crate::api::{Operation, OperationKind, Phase, Quorum, QuorumRecord};
 use crate::instance::{Command, Promote};
+use crate::mysql::GtidSet;
 use crate::operator::observe::Now;
 
 /// How long a target may be away before another is chosen.
@@ -53,132 +54,202 @@ pub(super) fn begin(
 
 /// A promotion is on record.
 pub(super) fn moving(view: &View<'_>, record: &Record, target: &str, now: Now) -> Decision {
-    let operation = record.operation.as_ref();
-    let switchover = operation.is_some_and(|o| o.kind == OperationKind::Switchover);
-    let phase = match (&record.current, switchover) {
-        (None, _) => Phase::Bootstrapping,
-        (_, true) => Phase::SwitchingOver,
-        (_, false) => Phase::FailingOver,
+    let promotion = Promotion {
+        view,
+        record,
+        target,
+        now,
     };
-    let abandon = |why: String| Decision {
-        notes: vec![Note::warning(
-            "PromotionAbandoned",
-            format!("{target} is not promoted: {why}"),
-        )],
-        record: Some(Record {
-            target: None,
-            operation: None,
-            quorum: record
-                .quorum
-                .as_ref()
-                .filter(|_| record.current.is_some())
-                .map(|quorum| QuorumRecord::resumed(quorum.current.clone())),
-            ..record.clone()
-        }),
-        ..Decision::default()
-    };
-    let Some((instance, up)) = view.named(target).and_then(|i| Some((i, i.up.as_ref()?))) else {
-        let gone = view.named(target).is_none_or(|i| i.not_serving());
-        let patience = view.named(target).and_then(|i| i.unheard_for(now.instant));
-        if gone || patience.is_some_and(|p| p >= TARGET_PATIENCE) {
-            return abandon("it is down".into());
+    promotion
+        .step()
+        .unwrap_or_else(|why| promotion.abandon(&why))
+}
+
+struct Promotion<'p, 'a> {
+    view: &'p View<'a>,
+    record: &'p Record,
+    target: &'p str,
+    now: Now,
+}
+
+/// What is known of the old primary's writes.
+enum Old {
+    /// They stand still, and the target needs all of these.
+    Closed(GtidSet),
+    /// This must be done first.
+    Open(Box<Decision>),
+}
+
+impl Promotion<'_, '_> {
+    /// The next step, or why there is none and the promotion is given up.
+    fn step(&self) -> Result<Decision, String> {
+        let Self { target, .. } = *self;
+        let instance = self.view.named(target);
+        let Some((instance, up)) = instance.and_then(|i| Some((i, i.up.as_ref()?))) else {
+            let unheard = instance.and_then(|i| i.unheard_for(self.now.instant));
+            if instance.is_none_or(Instance::not_serving)
+                || unheard.is_some_and(|unheard| unheard >= TARGET_PATIENCE)
+            {
+                return Err("it is down".into());
+            }
+            return Ok(self.wait(format!("waiting for {target} to answer")));
+        };
+        let required = match self.close_old(up)? {
+            Old::Closed(required) => required,
+            Old::Open(first) => return Ok(*first),
+        };
+        // What is still on its way from the closed old primary, the promotion itself waits for.
+        let missing = required.subtract(&up.held);
+        if !missing.is_empty() && (up.receiver_stopped() || self.overdue()) {
+            return Err(format!("it lacks {missing}"));
         }
-        return Decision::wait(phase, format!("waiting for {target} to answer"));
-    };
-    let overdue = switchover
-        && operation
+        let next = self.record.quorum.as_ref().and_then(|q| q.next.clone());
+        let next = next.unwrap_or_else(|| quorum::quorum_of(target, []));
+        if is_promoted(up, next.acks) {
+            return Ok(self.complete(next));
+        }
+        if self.overdue() {
+            return Err("it was not ready in time".into());
+        }
+        let promote = Command::Promote(Promote {
+            required: required.to_string(),
+            acks: next.acks,
+        });
+        Ok(Decision {
+            commands: vec![(instance.ordinal, promote)],
+            ..self.wait(format!("{target} applies what it received"))
+        })
+    }
+
+    /// Sees to it that the old primary can't acknowledge another write: it is closed, or cut off
+    /// from enough of those whose acknowledgements it needs.
+    fn close_old(&self, up: &Up<'_>) -> Result<Old, String> {
+        let Self { view, target, .. } = *self;
+        let mut required = up.held.clone();
+        let (Some(current), Some(quorum)) = (&self.record.current, &self.record.quorum) else {
+            return Ok(Old::Closed(required));
+        };
+        if current == target {
+            return Ok(Old::Closed(required));
+        }
+        if let Some((old, theirs)) = view.named(current).and_then(|i| Some((i, i.up.as_ref()?))) {
+            if !theirs.writable() {
+                // It is seen and closed: what it has is all there is.
+                return Ok(Old::Closed(required.union(&theirs.executed)));
+            }
+            if self.overdue() {
+                return Err(format!("{current} did not stop writing in time"));
+            }
+            return Ok(Old::Open(Box::new(Decision {
+                commands: vec![(old.ordinal, Command::Demote)],
+                ..self.wait(format!("{current} stops accepting writes"))
+            })));
+        }
+        let holders = quorum::holders(quorum);
+        let visible: Vec<_> = view
+            .up()
+            .filter(|(i, _)| holders.contains(i.name.as_str()))
+            .collect();
+        let seen = visible.iter().map(|(i, _)| i.name.as_str()).collect();
+        if !quorum::covers(quorum, &seen) {
+            return Err("too few of those that may hold acknowledged writes are visible".into());
+        }
+        // A replica already pointed at the target receives nothing from the old primary.
+        let host = view.host(target);
+        let receiving: Vec<_> = visible
+            .iter()
+            .filter(|(i, theirs)| {
+                i.name == target || theirs.replication().is_some_and(|r| r.source_host != host)
+            })
+            .copied()
+            .collect();
+        if let Some(stop) = stop_receivers(&receiving) {
+            return Ok(Old::Open(Box::new(Decision {
+                commands: stop.commands,
+                ..self.wait(format!("{current} is cut off from its replicas"))
+            })));
+        }
+        for (_, theirs) in &visible {
+            required = required.union(&theirs.held);
+        }
+        Ok(Old::Closed(required))
+    }
+
+    /// The target holds everything and waits for the acknowledgements of its own rule: it is the
+    /// primary from here on.
+    fn complete(&self, next: Quorum) -> Decision {
+        let reason = match self.phase() {
+            Phase::Bootstrapping => "Bootstrapped",
+            Phase::SwitchingOver => "SwitchoverCompleted",
+            _ => "FailoverCompleted",
+        };
+        Decision {
+            notes: vec![Note::normal(
+                reason,
+                format!("{} is the primary", self.target),
+            )],
+            record: Some(Record {
+                current: Some(self.target.to_owned()),
+                target: None,
+                quorum: Some(QuorumRecord::begun(next)),
+                operation: None,
+                ..self.record.clone()
+            }),
+            ..Decision::default()
+        }
+    }
+
+    /// Back to the old primary, or to another choice.
+    fn abandon(&self, why: &str) -> Decision {
+        let quorum = self
+            .record
+            .quorum
+            .as_ref()
+            .filter(|_| self.record.current.is_some());
+        Decision {
+            notes: vec![Note::warning(
+                "PromotionAbandoned",
+                format!("{} is not promoted: {why}", self.target),
+            )],
+            record: Some(Record {
+                target: None,
+                operation: None,
+                quorum: quorum.map(|q| QuorumRecord::resumed(q.current.clone())),
+                ..self.record.clone()
+            }),
+            ..Decision::default()
+        }
+    }
+
+    fn wait(&self, reason: String) -> Decision {
+        Decision::wait(self.phase(), reason)
+    }
+
+    fn phase(&self) -> Phase {
+        match &self.record.current {
+            None => Phase::Bootstrapping,
+            Some(_) if self.is_switchover() => Phase::SwitchingOver,
+            Some(_) => Phase::FailingOver,
+        }
+    }
+
+    fn is_switchover(&self) -> bool {
+        let operation = self.record.operation.as_ref();
+        operation.is_some_and(|o| o.kind == OperationKind::Switchover)
+    }
+
+    /// Whether a handover takes too long; a failover has no way back and takes what it takes.
+    fn overdue(&self) -> bool {
+        let operation = self
+            .record
+            .operation
+            .as_ref()
+            .filter(|_| self.is_switchover());
+        operation
             .and_then(|o| o.started_at.parse::<Timestamp>().ok())
             .is_some_and(|started| {
-                let age = now.wall.duration_since(started);
-                age > SWITCHOVER_DEADLINE.try_into().unwrap_or_default()
-            });
-    let mut required = up.held.clone();
-    if let (Some(current), Some(quorum)) = (&record.current, &record.quorum)
-        && current != target
-    {
-        let old = view.named(current).and_then(|i| Some((i, i.up.as_ref()?)));
-        if let Some((old, theirs)) = old {
-            if theirs.writable() {
-                if overdue {
-                    return abandon(format!("{current} did not stop writing in time"));
-                }
-                return Decision {
-                    commands: vec![(old.ordinal, Command::Demote)],
-                    ..Decision::wait(phase, format!("{current} stops accepting writes"))
-                };
-            }
-            // The old primary is seen and closed: what it has is all there is.
-            required = required.union(&theirs.executed);
-        } else {
-            let holders = quorum::holders(quorum);
-            let visible: Vec<_> = view
-                .up()
-                .filter(|(i, _)| holders.contains(i.name.as_str()))
-                .collect();
-            let seen = visible.iter().map(|(i, _)| i.name.as_str()).collect();
-            if !quorum::covers(quorum, &seen) {
-                return abandon(
-                    "too few of the replicas that may hold acknowledged writes are visible".into(),
-                );
-            }
-            // A replica already pointed at the target receives nothing from the old primary.
-            let to_stop: Vec<_> = visible
-                .iter()
-                .filter(|(i, theirs)| {
-                    i.name == target
-                        || theirs
-                            .replication()
-                            .is_some_and(|r| r.source_host != view.host(target))
-                })
-                .copied()
-                .collect();
-            if let Some(stop) = stop_receivers(&to_stop) {
-                return Decision {
-                    waiting: Some((phase, "stopping receivers".into())),
-                    ..stop
-                };
-            }
-            for (_, theirs) in &visible {
-                required = required.union(&theirs.held);
-            }
-        }
-    }
-    let missing = required.subtract(&up.held);
-    // What is still on its way from the closed old primary, the promotion itself waits for.
-    if !missing.is_empty() && (up.receiver_stopped() || overdue) {
-        return abandon(format!("it lacks {missing}"));
-    }
-    let next = record.quorum.as_ref().and_then(|q| q.next.clone());
-    let next = next.unwrap_or_else(|| quorum::quorum_of(target, []));
-    if !is_promoted(up, next.acks) {
-        if overdue {
-            return abandon("it was not ready in time".into());
-        }
-        return Decision {
-            commands: vec![(
-                instance.ordinal,
-                Command::Promote(Promote {
-                    required: required.to_string(),
-                    acks: next.acks,
-                }),
-            )],
-            ..Decision::wait(phase, format!("{target} applies what it received"))
-        };
-    }
-    let reason = match phase {
-        Phase::Bootstrapping => "Bootstrapped",
-        Phase::SwitchingOver => "SwitchoverCompleted",
-        _ => "FailoverCompleted",
-    };
-    Decision {
-        notes: vec![Note::normal(reason, format!("{target} is the primary"))],
-        record: Some(Record {
-            current: Some(target.to_owned()),
-            target: None,
-            quorum: Some(QuorumRecord::begun(next)),
-            operation: None,
-            ..record.clone()
-        }),
-        ..Decision::default()
+                self.now.wall.duration_since(started)
+                    > SWITCHOVER_DEADLINE.try_into().unwrap_or_default()
+            })
     }
 }

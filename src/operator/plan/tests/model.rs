@@ -20,7 +20,8 @@ use crate::operator::resources::{ROLE_LABEL, TEMPLATE_HASH_ANNOTATION, host, ins
 
 pub(super) const TERM: u64 = 1;
 
-/// A volume and the server on it.
+/// A volume and the server on it: its switches are MySQL's variables.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, Default)]
 pub(super) struct Server {
     pub(super) executed: GtidSet,
