@@ -245,7 +245,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 8 * ProptestConfig::default().cases, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 4 * ProptestConfig::default().cases, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn the_core_does_what_the_reference_does(
         ops in proptest::collection::vec(op(), 1..150),
@@ -262,7 +262,7 @@ proptest! {
         }
         // Nothing is lost: with time and workers everything runs, and then nothing is left.
         world.run(&Op::Pause(false))?;
-        for _ in 0..100 {
+        for _ in 0..10 {
             world.run(&Op::Advance(BACKOFF_CAP))?;
             while world.take()? {}
             world.check()?;

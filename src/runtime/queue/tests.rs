@@ -227,3 +227,46 @@ async fn metrics_have_client_gos_names_and_meanings() {
     has(r#"workqueue_retries_total{name="q"} 1"#);
     has(r#"workqueue_work_duration_seconds_count{name="q"} 1"#);
 }
+
+/// One wake-up may stand for many keys: every idle worker must get its own.
+#[tokio::test(start_paused = true)]
+async fn keys_that_become_ready_together_run_on_all_workers() {
+    let queue = Queue::new("test");
+    let both = Arc::new(tokio::sync::Barrier::new(2));
+    let workers: Vec<_> = (0..2)
+        .map(|_| {
+            let (queue, both) = (queue.clone(), Arc::clone(&both));
+            tokio::spawn(async move {
+                for _ in 0..2 {
+                    let item = queue.next().await.unwrap();
+                    both.wait().await;
+                    queue.done(&item.key, Finish::Success, Duration::ZERO);
+                }
+            })
+        })
+        .collect();
+    let timer = {
+        let queue = queue.clone();
+        tokio::spawn(async move { queue.drive_timer().await })
+    };
+    queue.pause();
+    queue.add(key("a"), Priority::Normal);
+    queue.add(key("b"), Priority::Normal);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    queue.resume();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // And by the timer, which is running already and sleeps towards a later time.
+    let begun = Instant::now();
+    queue.add_after(key("later"), Duration::from_mins(1));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    queue.add_after(key("a"), Duration::from_secs(5));
+    queue.add_after(key("b"), Duration::from_secs(5));
+    for worker in workers {
+        tokio::time::timeout(Duration::from_mins(5), worker)
+            .await
+            .unwrap()
+            .unwrap();
+    }
+    assert_eq!(begun.elapsed().as_secs(), 6);
+    timer.abort();
+}
