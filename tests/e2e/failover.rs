@@ -173,39 +173,45 @@ fn the_primarys_node_is_cut_off_and_healed() {
             },
         );
     }
-    let mut node = String::new();
     during(
         &demo,
         "the primary's node is cut off and healed",
         seconds(45),
         |before| {
-            node = demo
-                .node(&before.primary)
-                .trim_start_matches("node-")
-                .to_owned();
-            nodes(&["cut", &node]);
-            let cut = || -> Result<(), String> {
-                let primary = demo.primary()?;
-                if primary == before.primary {
-                    Err(format!("the primary is still {primary}"))
-                } else {
-                    Ok(())
-                }
-            };
-            let ((), took) = until(
-                "another primary while the node is cut off",
-                seconds(60),
-                cut,
-            );
+            let node = demo.node(&before.primary);
+            let _cut = Cut::off(&nodes, &node);
+            let ((), took) = until("another primary", seconds(60), || match demo.primary()? {
+                primary if primary == before.primary => Err(format!("it is still {primary}")),
+                _ => Ok(()),
+            });
             tell!(
                 "cut off: the status names another primary after {:.1} s",
                 took.as_secs_f64()
             );
             ledger.flows(seconds(30));
-            nodes(&["heal", &node]);
         },
         |_| Ok(()),
     );
+}
+
+/// A node of tests/cluster that is cut off the network, until this is dropped.
+struct Cut<'a, N: Fn(&[&str]) -> String> {
+    nodes: &'a N,
+    number: &'a str,
+}
+
+impl<'a, N: Fn(&[&str]) -> String> Cut<'a, N> {
+    fn off(nodes: &'a N, node: &'a str) -> Self {
+        let number = node.trim_start_matches("node-");
+        nodes(&["cut", number]);
+        Self { nodes, number }
+    }
+}
+
+impl<N: Fn(&[&str]) -> String> Drop for Cut<'_, N> {
+    fn drop(&mut self) {
+        (self.nodes)(&["heal", self.number]);
+    }
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Demo, Metrics, OPERATOR, demo, name, seconds, tell, text, until};
+use crate::support::{
+    Demo, Metrics, OPERATOR, demo, name, nodes_script, seconds, tell, text, until,
+};
 
 fn holder() -> Result<String, String> {
     let lease = OPERATOR
@@ -46,44 +48,83 @@ fn service_returns(demo: &Demo, limit: Duration) -> Duration {
     .1
 }
 
+/// Time until another replica than `old` holds the lease.
 #[track_caller]
-fn takeover(demo: &Demo, what: &str, arguments: &[&str], limit: Duration) {
-    let old = leader();
-    let start = Instant::now();
-    OPERATOR.must(&[&["delete", "pod", &old, "--wait=false"], arguments].concat());
-    until("another replica holds the lease", limit, || {
+fn another_leads(old: &str, limit: Duration) -> Duration {
+    let ((), took) = until("another replica holds the lease", limit, || {
         match holder()? {
-            new if new.is_empty() || new.contains(&old) => {
+            new if new.is_empty() || new.contains(old) => {
                 Err(format!("the lease is held by {new:?}"))
             }
             _ => Ok(()),
         }
     });
-    let leads = start.elapsed();
-    service_returns(demo, seconds(10));
-    tell!(
-        "{what}: another leads after {:.1} s, and has put a child back after {:.1} s",
-        leads.as_secs_f64(),
-        start.elapsed().as_secs_f64()
-    );
+    took
+}
+
+fn both_run() {
     OPERATOR.must(&["rollout", "status", "deployment/mainstay", "--timeout=50s"]);
 }
 
 #[test]
 fn the_leaders_pod_is_deleted() {
     let Some(demo) = demo() else { return };
-    takeover(&demo, "the leader's pod is deleted", &[], seconds(15));
+    let old = leader();
+    let start = Instant::now();
+    OPERATOR.must(&["delete", "pod", &old, "--wait=false"]);
+    let leads = another_leads(&old, seconds(15)).as_secs_f64();
+    service_returns(&demo, seconds(10));
+    let acts = start.elapsed().as_secs_f64();
+    tell!(
+        "the leader's pod is deleted: another leads after {leads:.1} s, has put a child back after {acts:.1} s"
+    );
+    both_run();
 }
 
 #[test]
 fn the_leader_is_killed() {
     let Some(demo) = demo() else { return };
-    // The lease must expire: 15 s since it was last renewed.
-    takeover(
-        &demo,
-        "the leader is killed",
-        &["--force", "--grace-period=0"],
-        seconds(30),
+    let Some(nodes) = nodes_script() else {
+        tell!(
+            "skipped: only the cluster of tests/cluster can kill a process of an image without a shell"
+        );
+        return;
+    };
+    let old = leader();
+    nodes(&["signal", "KILL", &format!("mainstay-system/{old}")]);
+    // By the other, once the lease has expired, or by its own successor in the same pod.
+    let acts = service_returns(&demo, seconds(30)).as_secs_f64();
+    tell!(
+        "the leader is killed: {} leads, a child is put back after {acts:.1} s",
+        leader()
+    );
+    both_run();
+}
+
+#[test]
+fn a_leader_that_hangs_is_replaced_and_does_not_lead_when_it_wakes() {
+    let Some(demo) = demo() else { return };
+    let Some(nodes) = nodes_script() else {
+        tell!(
+            "skipped: only the cluster of tests/cluster can stop a process of an image without a shell"
+        );
+        return;
+    };
+    let old = leader();
+    let pod = format!("mainstay-system/{old}");
+    nodes(&["signal", "STOP", &pod]);
+    let leads = another_leads(&old, seconds(30)).as_secs_f64();
+    let new = holder().expect("the lease can be read");
+    nodes(&["signal", "CONT", &pod]);
+    let acts = service_returns(&demo, seconds(10)).as_secs_f64();
+    tell!(
+        "the leader hangs: another leads after {leads:.1} s, and puts a child back in {acts:.2} s"
+    );
+    both_run();
+    assert_eq!(
+        holder().expect("the lease can be read"),
+        new,
+        "it kept the lead"
     );
 }
 
@@ -143,7 +184,7 @@ fn what_a_person_deletes_or_edits_is_put_back() {
 #[test]
 fn a_minute_of_steady_state_writes_nothing_but_the_lease() {
     let Some(demo) = demo() else { return };
-    OPERATOR.must(&["rollout", "status", "deployment/mainstay", "--timeout=50s"]);
+    both_run();
     leader();
     let before = Metrics::read();
     thread::sleep(seconds(60));

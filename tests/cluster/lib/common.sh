@@ -34,6 +34,7 @@ node_ip() { echo "$SUBNET.0.$((10 + $1))"; }
 node_net() { echo "${NET_PREFIX}node-$1"; }
 nodes() { find "$RUN" -maxdepth 1 -name 'node-*' -printf '%f\n' 2>/dev/null | sed 's/^node-//' | sort -n; }
 in_net() { local net=$1; shift; nsenter --net="/run/netns/$net" "$@"; }
+node_ctr() { local n=$1; shift; ctr -a "$SOCK/$n.sock" -n k8s.io "$@"; }
 kube() { "$BIN/kubectl" --kubeconfig "$RUN/admin.kubeconfig" "$@"; }
 
 require_root() { [ "$(id -u)" = 0 ] || die "needs root: it makes network namespaces and runs containers"; }

@@ -18,7 +18,7 @@ load() {
   [ ${#failed[@]} = 0 ] || die "${failed[*]} could not import $1: see cluster logs containerd-N"
 }
 
-import() { ctr -a "$SOCK/$1.sock" -n k8s.io images import "$2" >/dev/null; }
+import() { node_ctr "$1" images import "$2" >/dev/null; }
 
 # What a node itself needs: the pause image, and a shell for the volume provisioner.
 base_images() {
