@@ -155,7 +155,7 @@ mod tests {
             burst: 1,
             ..ClientOptions::default()
         };
-        let client = server.client_with(Config::without_credentials("http://fake"), options);
+        let client = server.limited_client(options);
         let lane = client.election_lane();
         let _: Value = client.get(POD, Some("ns"), "a").await.unwrap();
         let ordinary = tokio::spawn(async move {
@@ -165,7 +165,9 @@ mod tests {
         });
         tokio::task::yield_now().await;
         let start = Instant::now();
-        renew(&lane).await.unwrap();
+        for _ in 0..5 {
+            renew(&lane).await.unwrap();
+        }
         assert!(
             start.elapsed() < Duration::from_millis(10),
             "{:?}",
@@ -181,7 +183,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn k125530_the_election_lane_leaves_a_dead_link_after_one_call() {
-        let server = FakeServer::new(|_| Reply::json("{}"));
+        let server = FakeServer::with_tls(&["fake"], &["h2"], |_| Reply::json("{}"));
         let lane = server.client().election_lane();
         renew(&lane).await.unwrap();
         server.freeze();
@@ -193,32 +195,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn watches_do_not_use_up_the_in_flight_limit() {
+    async fn watches_neither_wait_for_the_in_flight_limit_nor_use_it_up() {
         let server = FakeServer::new(|request| {
             if request.path_and_query.contains("watch=true") {
-                // The stream stays open as long as its sender lives.
-                let (chunks, reply) = Reply::stream();
-                std::mem::forget(chunks);
-                reply
+                Reply::Endless(bytes::Bytes::new())
             } else {
-                Reply::json("{}")
+                Reply::Hang
             }
         });
-        let options = ClientOptions {
+        let client = server.limited_client(ClientOptions {
             max_in_flight: 1,
             ..ClientOptions::default()
-        };
-        let client = server.client_with(Config::without_credentials("http://fake"), options);
-        let mut open = Vec::new();
-        for _ in 0..3 {
-            open.push(
-                client
-                    .watch(POD, None, &WatchOptions::default())
-                    .await
-                    .unwrap(),
-            );
-        }
-        let _: Value = client.get(POD, Some("ns"), "a").await.unwrap();
+        });
+        let options = WatchOptions::default();
+        let _open = client.watch(POD, None, &options).await.unwrap();
+        let get = client.get::<Value>(POD, Some("ns"), "a");
+        let (hung, watch) = tokio::join!(get, client.watch(POD, None, &options));
+        assert!(hung.unwrap_err().to_string().contains("(sent)"));
+        watch.unwrap();
+        let opened = server.requests()[2].at - server.requests()[1].at;
+        assert!(opened < Duration::from_secs(1), "{opened:?}");
     }
 
     #[tokio::test(start_paused = true)]
@@ -228,7 +224,7 @@ mod tests {
             max_in_flight: 2,
             ..ClientOptions::default()
         };
-        let client = server.client_with(Config::without_credentials("http://fake"), options);
+        let client = server.limited_client(options);
         let get = || client.get::<Value>(POD, Some("ns"), "a");
         let request = RawRequest {
             method: http::Method::GET,

@@ -78,7 +78,7 @@ pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duratio
 mod tests {
     use super::*;
     use crate::client::testing::{FakeServer, Reply};
-    use crate::client::{Client, ClientOptions, Config, DeleteOptions, Error, POD, Patch};
+    use crate::client::{Client, ClientOptions, DeleteOptions, Error, POD, Patch};
     use serde_json::{Value, json};
     use tokio::time::Instant;
 
@@ -270,7 +270,7 @@ mod tests {
             burst: 1,
             ..ClientOptions::default()
         };
-        let client = server.client_with(Config::without_credentials("http://fake"), options);
+        let client = server.limited_client(options);
         get(&client).await.unwrap();
         let requests = server.requests();
         for pair in requests.windows(2) {

@@ -76,3 +76,56 @@ impl Drop for Sent {
         histogram!(DURATION, "verb" => verb, "resource" => resource).record(self.start.elapsed());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::testing::{FakeServer, Reply};
+    use crate::client::{ClientOptions, LEASE, POD, WatchOptions};
+    use metrics_exporter_prometheus::PrometheusBuilder;
+    use serde_json::Value;
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_are_counted_by_verb_resource_and_code_also_when_abandoned() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let _guard = metrics::set_default_local_recorder(&recorder);
+        let server = FakeServer::replying([
+            Reply::status(404, ""),
+            Reply::Endless(bytes::Bytes::new()),
+            Reply::Hang,
+        ]);
+        let client = server.limited_client(ClientOptions {
+            qps: 1.0,
+            burst: 1,
+            ..ClientOptions::default()
+        });
+        let missing = client.election_lane();
+        assert!(missing.get::<Value>(LEASE, Some("ns"), "l").await.is_err());
+        let watch = client
+            .watch(POD, None, &WatchOptions::default())
+            .await
+            .unwrap();
+        assert!(client.get::<Value>(POD, Some("ns"), "a").await.is_err());
+        drop(watch);
+
+        let text = recorder.handle().render();
+        for line in [
+            "rest_client_requests_total{verb=\"get\",resource=\"leases\",code=\"404\"} 1",
+            "rest_client_requests_total{verb=\"watch\",resource=\"pods\",code=\"200\"} 1",
+            "rest_client_requests_total{verb=\"get\",resource=\"pods\",code=\"<error>\"} 1",
+            "rest_client_request_duration_seconds_count{verb=\"get\",resource=\"pods\"} 1",
+            "mainstay_requests_in_flight 0",
+            "mainstay_limiter_wait_seconds_count 2",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        let waited = text
+            .lines()
+            .find(|line| line.starts_with("mainstay_limiter_wait_seconds_sum"));
+        let waited: f64 = waited.unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+        assert!(
+            (waited - 1.0).abs() < 0.1,
+            "{waited} s for the second token"
+        );
+    }
+}

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -24,6 +25,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::config::Trust;
+use super::transport::tls;
 use super::{Client, ClientOptions, Config, Dial, Stream};
 
 /// One request as the server saw it.
@@ -43,8 +46,11 @@ pub(crate) struct Recorded {
 pub(crate) enum Reply {
     /// Answers with status, headers and the whole body.
     Answer(u16, Vec<(&'static str, String)>, Bytes),
-    /// Answers 200 with a body of the chunks that are sent; an error breaks the connection off.
+    /// Answers 200 with a body of the chunks that are sent; an error breaks the connection off. The
+    /// body ends with its sender.
     Stream(mpsc::UnboundedReceiver<io::Result<Bytes>>),
+    /// Answers 200 with a body of this, which does not end.
+    Endless(Bytes),
     /// Never answers.
     Hang,
     /// Reads the request and closes the connection.
@@ -145,12 +151,29 @@ impl FakeServer {
         }))
     }
 
-    /// A client over pipes in memory.
+    /// A configuration for this server at `url`, which trusts its certificate.
+    pub(crate) fn config_at(&self, url: impl Into<String>) -> Config {
+        let mut config = Config::without_credentials(url);
+        if let Some(certificate) = &self.0.certificate {
+            let roots = tls::certificates(certificate.as_bytes()).unwrap();
+            config.tls.trust = Trust::Roots(roots.into());
+        }
+        config
+    }
+
+    /// A client over pipes in memory. With TLS the server has to be called `fake`.
     pub(crate) fn client(&self) -> Client {
-        self.client_with(
-            Config::without_credentials("http://fake"),
-            ClientOptions::default(),
-        )
+        self.limited_client(ClientOptions::default())
+    }
+
+    /// A client over pipes in memory, with limits.
+    pub(crate) fn limited_client(&self, options: ClientOptions) -> Client {
+        let scheme = if self.0.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        self.client_with(self.config_at(format!("{scheme}://fake")), options)
     }
 
     /// A client over pipes in memory, with its own configuration.
@@ -161,11 +184,6 @@ impl FakeServer {
     /// The requests so far.
     pub(crate) fn requests(&self) -> Vec<Recorded> {
         self.0.requests.lock().unwrap().clone()
-    }
-
-    /// The server's certificate, PEM.
-    pub(crate) fn certificate(&self) -> &str {
-        self.0.certificate.as_deref().unwrap()
     }
 
     /// Lets no byte pass any more on the connections that there are.
@@ -249,6 +267,11 @@ impl FakeServer {
                 Ok(Response::new(BodyExt::boxed_unsync(StreamBody::new(
                     chunks,
                 ))))
+            }
+            Reply::Endless(bytes) => {
+                let begun = futures_util::stream::iter([Ok(Frame::data(bytes))]);
+                let body = StreamBody::new(begun.chain(futures_util::stream::pending()));
+                Ok(Response::new(BodyExt::boxed_unsync(body)))
             }
             Reply::Hang => std::future::pending().await,
             Reply::Close => Err(io::Error::other("closed by the script")),
