@@ -1,5 +1,6 @@
 //! Mainstay: highly available MySQL on Kubernetes.
 pub mod api;
+pub mod cli;
 pub mod client;
 pub mod instance;
 pub mod mysql;

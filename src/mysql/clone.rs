@@ -90,3 +90,23 @@ pub async fn clone_failure(session: &mut Session) -> Result<Option<String>, Mysq
         None => Some("mysqld ended before it began".to_owned()),
     })
 }
+
+/// Makes a clone that is being received fail.
+pub async fn stop_cloning(session: &mut Session) -> Result<(), MysqlError> {
+    for row in session
+        .rows::<mysql_async::Row>("SHOW PROCESSLIST", STATEMENT)
+        .await?
+    {
+        let statement = row
+            .get::<Option<String>, _>("Info")
+            .flatten()
+            .unwrap_or_default();
+        if let Some(id) = row
+            .get::<u64, _>("Id")
+            .filter(|_| statement.starts_with("CLONE INSTANCE"))
+        {
+            session.run(&format!("KILL QUERY {id}"), STATEMENT).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,6 +1,9 @@
 //! The configuration file of one instance.
 
-use std::{fmt::Write as _, path::PathBuf};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 use sha2::{Digest as _, Sha256};
 
@@ -76,9 +79,23 @@ pub fn render(common: &str, instance: &InstanceConfig) -> String {
     ] {
         set(name, &value);
     }
-    text.push_str(FIXED);
-    text
+    text + FIXED + PLUGINS + CLOSED
 }
+
+/// The text of the option file that a data directory is created with in `datadir`: what is common,
+/// for some of it can't be changed later, and nothing that needs a server.
+#[must_use]
+pub fn render_initial(common: &str, instance: &InstanceConfig, datadir: &Path) -> String {
+    let common = common.trim_end();
+    let (datadir, tmpdir) = (datadir.display(), instance.tmpdir.display());
+    format!("{common}\n\n[mysqld]\ndatadir={datadir}\ntmpdir={tmpdir}\n{PLUGINS}{CLOSED}")
+}
+
+/// Semi-sync and clone, without which their variables do not exist.
+const PLUGINS: &str = "plugin_load_add=semisync_source.so;semisync_replica.so;mysql_clone.so\n";
+
+/// No files by SQL, no X protocol.
+const CLOSED: &str = "secure_file_priv=NULL\nmysqlx=OFF\n";
 
 /// The same for every instance, and never otherwise.
 ///
@@ -102,10 +119,7 @@ relay_log=relay
 relay_log_recovery=OFF
 replica_preserve_commit_order=ON
 replica_net_timeout=10
-plugin_load_add=semisync_source.so;semisync_replica.so;mysql_clone.so
-secure_file_priv=NULL
 skip_name_resolve=ON
-mysqlx=OFF
 ";
 
 /// Identifies the common part, so that it can be told which one a server was started with.

@@ -17,8 +17,8 @@ mod state;
 mod text;
 
 pub use accounts::{ADMIN, CLONE, Passwords, REPLICATION, ensure_app, init_file, is_reserved};
-pub use clone::{Donor, clone_failure, clone_from, prepare_clone};
-pub use config::{InstanceConfig, config_hash, render};
+pub use clone::{Donor, clone_failure, clone_from, prepare_clone, stop_cloning};
+pub use config::{InstanceConfig, config_hash, render, render_initial};
 pub use error::MysqlError;
 pub use gtid::{GtidSet, InvalidGtidSet};
 pub use log::{Errors, error_message};
