@@ -1,8 +1,41 @@
 //! The instance manager: PID 1 of a MySQL container.
+//!
+//! It creates the data directory, starts mysqld read-only and not replicating, keeps it running,
+//! tells the operator its state and takes the operator's commands. What it promises:
+//! - a server becomes writable, or begins to replicate, by a command only, never by a start;
+//! - a command of an older term than one obeyed before is refused, across restarts;
+//! - no commit that lacks its acknowledgements is ever answered (see `mysql`'s `role.rs`);
+//! - data is never wiped, except by the command to clone.
+//!
+//! Tasks, each with its own file: the supervisor runs mysqld, the poller reads its state, the
+//! commander changes it, the listener serves both, all of them over the board of facts.
 
+mod api;
+mod aside;
+mod board;
+mod cloning;
+mod commander;
+mod datadir;
+mod error;
+mod files;
+mod install;
+mod listener;
+mod mysqld;
+mod poller;
+mod process;
 mod protocol;
+mod run;
+mod settings;
+mod stop;
+mod supervisor;
+mod term;
+mod tls;
 
+pub use error::InstanceError;
+pub use install::install;
 pub use protocol::{
     AppAccount, Command, CommandError, CommandRefusal, Follow, InstancePhase, InstanceStatus, PORT,
     Promote, TERM_HEADER, TOKEN_HEADER,
 };
+pub use run::run;
+pub use settings::{Settings, find_mysqld};

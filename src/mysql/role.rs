@@ -1,0 +1,246 @@
+//! Becoming the primary, and ceasing to be it.
+//!
+//! What must never happen: a commit that has not its acknowledgements is answered with OK. Seen on
+//! mysqld 9.7.4 with a session that waits for a semi-sync acknowledgement:
+//! - `SET GLOBAL super_read_only=ON` waits behind it ("Waiting for global read lock"), and so does
+//!   every new write; `@@super_read_only` reads ON meanwhile, `@@read_only` OFF.
+//! - `KILL QUERY` does nothing. `KILL` closes the client's connection at once (it never sees OK);
+//!   the commit goes on waiting without its client.
+//! - `SHUTDOWN` and SIGTERM: after some seconds the wait is given up ("Forced shutdown. Some updates
+//!   might not be replicated") and the transaction stays committed. In our runs the clients'
+//!   connections were closed by then, or in the same 10 ms, which is too close to build on.
+//! - `rpl_semi_sync_source_enabled=OFF` or a lower `…_wait_for_replica_count` answers it with OK.
+//! - SIGKILL: the client loses its connection. The transaction is in the binary log, so recovery
+//!   commits it; if no replica has it, it is errant from then on.
+//!
+//! So: semi-sync is only switched off, and mysqld only stopped in the clean way, once read-only has
+//! really taken effect, which means that no commit is under way. Where it does not take effect in
+//! time, mysqld is killed.
+
+use std::time::Duration;
+
+use super::{
+    MysqlError, Session,
+    accounts::{ADMIN, CLONE, REPLICATION},
+    read_channel, read_globals,
+    replication::{apply_and_forget, semi_sync_source_off},
+    session::STATEMENT,
+    text::literal,
+    waiting_commits,
+};
+
+/// `rpl_semi_sync_source_timeout`: ten years in milliseconds, practically infinite. (The largest
+/// value that MySQL takes would overflow where it is added to the time.)
+const ACK_TIMEOUT_MS: u64 = 315_360_000_000;
+/// How long running statements may go on after read-only was asked for; then their sessions are
+/// closed.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long read-only may take after the sessions were closed.
+const LAST_CALL: Duration = Duration::from_secs(2);
+
+/// How a demotion ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demoted {
+    /// Read-only, and nothing waits for an acknowledgement.
+    Cleanly,
+    /// Read-only did not take effect in time: mysqld must be killed, it comes back read-only.
+    MustBeKilled,
+}
+
+/// Applies all that was received (within `within`), proves that it has `required`, forgets its
+/// source and sets the acknowledgements that commits will need. Stays read-only.
+///
+/// # Errors
+/// [`MysqlError::NotNow`] when something received can't be applied in time or something required is
+/// missing; the source is not forgotten then.
+pub async fn promote(
+    session: &mut Session,
+    required: &str,
+    acks: u32,
+    within: Duration,
+) -> Result<(), MysqlError> {
+    let deadline = tokio::time::Instant::now() + within;
+    // First what is required (it may be on its way), then whatever else was received: after that
+    // the receiver is stopped and can't bring it any more.
+    let missing = wait_required(session, required, deadline).await?;
+    if let Some(missing) = missing {
+        return Err(MysqlError::NotNow(format!(
+            "required transactions are missing: {missing}"
+        )));
+    }
+    let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+    apply_and_forget(session, left.max(Duration::from_secs(1))).await?;
+    set_acks(session, acks).await?;
+    session
+        .run("SET GLOBAL rpl_semi_sync_replica_enabled=OFF", STATEMENT)
+        .await
+}
+
+/// Waits until `required` is executed, by the server's own judgement. Gives up at once where nothing
+/// can bring what is missing: then, and at the deadline, answers with what is missing.
+async fn wait_required(
+    session: &mut Session,
+    required: &str,
+    deadline: tokio::time::Instant,
+) -> Result<Option<String>, MysqlError> {
+    let required = literal(required);
+    let missing = format!(
+        "SELECT GTID_SUBSET({required}, @@GLOBAL.gtid_executed), \
+         REPLACE(GTID_SUBTRACT({required}, @@GLOBAL.gtid_executed), '\\n', '')"
+    );
+    loop {
+        let channel = read_channel(session).await?;
+        let (has_all, rest) = session.row::<(bool, String)>(&missing, STATEMENT).await?;
+        if has_all {
+            return Ok(None);
+        }
+        let can_come = match &channel {
+            None => false,
+            Some(channel) => {
+                use super::ThreadState::{Connecting, Failed, On};
+                let received = rest
+                    .parse::<super::GtidSet>()?
+                    .is_subset_of(&channel.received.parse()?);
+                let receives = matches!(channel.receiver(), On | Connecting);
+                (received || receives) && !matches!(channel.applier(), Failed(_))
+            }
+        };
+        if !can_come || tokio::time::Instant::now() >= deadline {
+            return Ok(Some(rest));
+        }
+        if channel.is_some_and(|channel| channel.applier() == super::ThreadState::Off) {
+            session.run("START REPLICA SQL_THREAD", STATEMENT).await?;
+        }
+        let wait = format!("SELECT WAIT_FOR_EXECUTED_GTID_SET({required}, 1)");
+        session.row::<i64>(&wait, STATEMENT).await?;
+    }
+}
+
+/// Sets how many acknowledgements a commit needs; 0 switches semi-sync off, which answers commits
+/// that wait. Only for a server that is, or becomes, the primary.
+pub async fn set_acks(session: &mut Session, acks: u32) -> Result<(), MysqlError> {
+    if read_channel(session).await?.is_some() {
+        // Its applier would wait for acknowledgements.
+        return Err(MysqlError::NotNow("it is a replica".to_owned()));
+    }
+    if acks == 0 {
+        return session
+            .run("SET GLOBAL rpl_semi_sync_source_enabled=OFF", STATEMENT)
+            .await;
+    }
+    for (variable, value) in [
+        ("timeout", ACK_TIMEOUT_MS.to_string()),
+        ("wait_point", "AFTER_SYNC".to_owned()),
+        ("wait_no_replica", "ON".to_owned()),
+        ("wait_for_replica_count", acks.to_string()),
+        ("enabled", "ON".to_owned()),
+    ] {
+        let statement = format!("SET GLOBAL rpl_semi_sync_source_{variable}={value}");
+        session.run(&statement, STATEMENT).await?;
+    }
+    Ok(())
+}
+
+/// Accepts writes. `acks` is what it was promoted with.
+///
+/// # Errors
+/// [`MysqlError::NotNow`] where it replicates from a source or commits would not wait for `acks`.
+pub async fn open(session: &mut Session, acks: u32) -> Result<(), MysqlError> {
+    if let Some(channel) = read_channel(session).await? {
+        let message = format!(
+            "it is a replica of {}: it must be promoted first",
+            channel.host
+        );
+        return Err(MysqlError::NotNow(message));
+    }
+    let globals = read_globals(session).await?;
+    let set = if globals.semi_sync_source {
+        globals.semi_sync_wait_for
+    } else {
+        0
+    };
+    if set != acks {
+        let message = format!("commits would wait for {set} acknowledgements instead of {acks}");
+        return Err(MysqlError::NotNow(message));
+    }
+    session
+        .run("SET GLOBAL super_read_only=OFF", STATEMENT)
+        .await?;
+    session.run("SET GLOBAL read_only=OFF", STATEMENT).await
+}
+
+/// Makes a server read-only, closes its clients' sessions and switches the semi-sync source off.
+/// `helper` closes sessions while `session` waits.
+///
+/// First read-only alone, so that what is under way ends well (milliseconds, normally); after
+/// [`PATIENCE`] without the sessions; after [`LAST_CALL`] more it gives up.
+pub async fn demote(session: &mut Session, helper: &mut Session) -> Result<Demoted, MysqlError> {
+    let globals = read_globals(session).await?;
+    if globals.super_read_only && !globals.semi_sync_source {
+        return Ok(Demoted::Cleanly);
+    }
+    if !set_read_only(session, helper).await? || waiting_commits(session).await? > 0 {
+        return Ok(Demoted::MustBeKilled);
+    }
+    close_clients(helper).await?;
+    semi_sync_source_off(session).await?;
+    Ok(Demoted::Cleanly)
+}
+
+/// Whether read-only took effect.
+async fn set_read_only(session: &mut Session, helper: &mut Session) -> Result<bool, MysqlError> {
+    let mut set =
+        std::pin::pin!(session.run("SET GLOBAL super_read_only=ON", PATIENCE + LAST_CALL));
+    if let Ok(done) = tokio::time::timeout(PATIENCE, &mut set).await {
+        return done.map(|()| true);
+    }
+    close_clients(helper).await?;
+    match set.await {
+        Ok(()) => Ok(true),
+        Err(MysqlError::Timeout { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Closes every session that is neither the server's nor Mainstay's own.
+async fn close_clients(session: &mut Session) -> Result<(), MysqlError> {
+    let own = [
+        ADMIN,
+        REPLICATION,
+        CLONE,
+        "system user",
+        "event_scheduler",
+        "unauthenticated user",
+    ];
+    // The Performance Schema's table would be empty where it is switched off.
+    for row in session
+        .rows::<mysql_async::Row>("SHOW PROCESSLIST", STATEMENT)
+        .await?
+    {
+        let user = row.get::<String, _>("User").unwrap_or_default();
+        let Some(id) = row
+            .get::<u64, _>("Id")
+            .filter(|_| !own.contains(&user.as_str()))
+        else {
+            continue;
+        };
+        match session.run(&format!("KILL {id}"), STATEMENT).await {
+            // It went away by itself.
+            Err(MysqlError::Server { code: 1094, .. }) | Ok(()) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// How many replicas read this server's binary log now.
+pub async fn attached_replicas(session: &mut Session) -> Result<usize, MysqlError> {
+    let rows = session
+        .rows::<mysql_async::Row>("SHOW PROCESSLIST", STATEMENT)
+        .await?;
+    let command = |row: &mysql_async::Row| row.get::<String, _>("Command").unwrap_or_default();
+    Ok(rows
+        .iter()
+        .filter(|row| command(row).starts_with("Binlog Dump"))
+        .count())
+}
