@@ -86,6 +86,7 @@ impl Client {
             };
             if matches!(error, Error::Unauthorized { .. }) && may_renew {
                 may_renew = false;
+                stage.enter(Stage::AUTHENTICATING);
                 match self.shared.credentials.renew(generation).await {
                     Ok(Some(authorization)) => {
                         renewed = Some(authorization);
@@ -116,7 +117,7 @@ impl Client {
         authorization: Option<Authorization>,
         stage: &Stage,
     ) -> (u64, Result<Reply, Failed>) {
-        // In-flight limit: a watch gives its place up at once, or long ones would use all of them.
+        // In-flight limit: watches do not count, nor do they wait behind requests that hang.
         stage.enter(Stage::LIMITED);
         let waiting = Instant::now();
         let slot = match &self.lane.limiter {
