@@ -1,5 +1,5 @@
-//! The way of every request, top to bottom:
-//! fence → in-flight limit → token bucket → credentials → transport → retry decision.
+//! The way of every request: fence → in-flight limit → token bucket → credentials → transport →
+//! retry decision.
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode, header};
@@ -21,7 +21,7 @@ use super::{Client, Error};
 /// Most of the body of an error answer that is read.
 const ERROR_BODY_LIMIT: usize = 1 << 20;
 
-/// What came back: a status that the call wanted, and its body.
+/// A status that the call wanted, and its body.
 pub(super) struct Reply {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
@@ -109,8 +109,7 @@ impl Client {
         }
     }
 
-    /// Sends `call` once, with `authorization` or the credential of the time. Also says which
-    /// credential it was.
+    /// Sends `call` once, with `authorization` or the current credential, and says which it was.
     async fn attempt(
         &self,
         call: &Call,
