@@ -138,10 +138,7 @@ impl Client {
         };
         let authorization = match authorization {
             Ok(authorization) => authorization,
-            Err(message) => {
-                let error = no_credentials(call, message);
-                return (0, Err((Failure::Unreadable, error)));
-            }
+            Err(why) => return (0, Err((Failure::Unreadable, no_credentials(call, why)))),
         };
 
         // Transport.
@@ -212,10 +209,10 @@ impl Client {
             what: call.subject.what.clone(),
             message,
         };
-        let url = transport::url(&self.shared.server, &call.path_and_query).map_err(impossible)?;
         let mut request = Request::new(Full::new(call.body.clone()));
         *request.method_mut() = call.method.clone();
-        *request.uri_mut() = url;
+        *request.uri_mut() =
+            transport::url(&self.shared.server, &call.path_and_query).map_err(impossible)?;
         let headers = request.headers_mut();
         *headers = call.headers.clone();
         headers.insert(header::USER_AGENT, self.shared.user_agent.clone());
