@@ -36,7 +36,7 @@ mod watch;
 pub use backoff::{Backoff, stretched};
 pub use config::{Config, ConfigError, ConfigSource};
 pub use error::Error;
-pub use fence::{Fence, FenceKeeper};
+pub use fence::{Closed, Fence, FenceKeeper};
 pub use handle::Client;
 pub use options::{ClientOptions, DeleteOptions, ListOptions, Patch, WatchOptions};
 pub use raw::{RawBody, RawRequest, RawResponse};

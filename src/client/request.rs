@@ -1,5 +1,5 @@
-//! The way of every request, top to bottom:
-//! fence → in-flight limit → token bucket → credentials → transport → retry decision.
+//! The way of every request: fence → in-flight limit → token bucket → credentials → transport →
+//! retry decision.
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode, header};
@@ -21,7 +21,7 @@ use super::{Client, Error};
 /// Most of the body of an error answer that is read.
 const ERROR_BODY_LIMIT: usize = 1 << 20;
 
-/// What came back: a status that the call wanted, and its body.
+/// A status that the call wanted, and its body.
 pub(super) struct Reply {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
@@ -86,6 +86,7 @@ impl Client {
             };
             if matches!(error, Error::Unauthorized { .. }) && may_renew {
                 may_renew = false;
+                stage.enter(Stage::AUTHENTICATING);
                 match self.shared.credentials.renew(generation).await {
                     Ok(Some(authorization)) => {
                         renewed = Some(authorization);
@@ -108,15 +109,14 @@ impl Client {
         }
     }
 
-    /// Sends `call` once, with `authorization` or the credential of the time. Also says which
-    /// credential it was.
+    /// Sends `call` once, with `authorization` or the current credential, and says which it was.
     async fn attempt(
         &self,
         call: &Call,
         authorization: Option<Authorization>,
         stage: &Stage,
     ) -> (u64, Result<Reply, Failed>) {
-        // In-flight limit: a watch gives its place up at once, or long ones would use all of them.
+        // In-flight limit: watches do not count, nor do they wait behind requests that hang.
         stage.enter(Stage::LIMITED);
         let waiting = Instant::now();
         let slot = match &self.lane.limiter {
@@ -138,10 +138,7 @@ impl Client {
         };
         let authorization = match authorization {
             Ok(authorization) => authorization,
-            Err(message) => {
-                let error = no_credentials(call, message);
-                return (0, Err((Failure::Unreadable, error)));
-            }
+            Err(why) => return (0, Err((Failure::Unreadable, no_credentials(call, why)))),
         };
 
         // Transport.
@@ -212,10 +209,10 @@ impl Client {
             what: call.subject.what.clone(),
             message,
         };
-        let url = transport::url(&self.shared.server, &call.path_and_query).map_err(impossible)?;
         let mut request = Request::new(Full::new(call.body.clone()));
         *request.method_mut() = call.method.clone();
-        *request.uri_mut() = url;
+        *request.uri_mut() =
+            transport::url(&self.shared.server, &call.path_and_query).map_err(impossible)?;
         let headers = request.headers_mut();
         *headers = call.headers.clone();
         headers.insert(header::USER_AGENT, self.shared.user_agent.clone());

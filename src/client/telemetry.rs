@@ -79,7 +79,6 @@ impl Drop for Sent {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::client::testing::{FakeServer, Reply};
     use crate::client::{ClientOptions, LEASE, POD, WatchOptions};
     use metrics_exporter_prometheus::PrometheusBuilder;

@@ -359,4 +359,27 @@ mod tests {
         let late = tokens.renew(first).await.unwrap().unwrap();
         assert_eq!(late.generation, first + 1, "somebody renewed already");
     }
+
+    #[tokio::test]
+    async fn a_plugin_runs_once_for_all_that_wait_and_again_on_401() {
+        let runs = tempfile::NamedTempFile::new().unwrap();
+        let script = format!(
+            r#"echo run >> {0}; n=$(wc -l < {0}); echo '{{"kind":"ExecCredential","apiVersion":"v1",
+            "status":{{"token":"t'$n'","expirationTimestamp":"2200-01-01T00:00:00Z"}}}}'"#,
+            runs.path().display()
+        );
+        let plugin = credentials(Auth::Exec(Arc::new(ExecPlugin {
+            api_version: "v1".to_owned(),
+            command: PathBuf::from("sh"),
+            args: vec!["-c".to_owned(), script],
+            env: Vec::new(),
+            install_hint: None,
+            cluster_info: None,
+        })));
+        let (a, b) = tokio::join!(header(&plugin), header(&plugin));
+        assert_eq!((a.as_str(), b.as_str()), ("Bearer t1", "Bearer t1"));
+        let used = plugin.authorization(Instant::now()).await.unwrap();
+        assert!(plugin.renew(used.generation).await.unwrap().is_some());
+        assert_eq!(header(&plugin).await, "Bearer t2");
+    }
 }
