@@ -49,6 +49,15 @@ pub(super) fn status(
     let (phase, reason) = match &situation.waiting {
         Some((phase @ (Phase::Paused | Phase::Offline), reason)) => (*phase, reason.clone()),
         Some((phase, reason)) if !writes => {
+            // A promotion is over when writes are served, not when its record is.
+            let phase = match &cluster.status.phase {
+                before @ (Phase::Bootstrapping | Phase::FailingOver | Phase::SwitchingOver)
+                    if *phase == Phase::Degraded =>
+                {
+                    before
+                }
+                _ => phase,
+            };
             // Before there is a first primary, what keeps the instances from coming up says more.
             let detail = first_problem.filter(|_| *phase == Phase::Bootstrapping);
             (
