@@ -194,7 +194,7 @@ fn change_quorum(
                 .commands
                 .push((primary.ordinal, Command::SetAcks { acks }));
         }
-        let wanted = wanted_members(view, quorum, &host, now);
+        let wanted = wanted_members(view, quorum, source, &host, now);
         let works = |m: &str| view.named(m).is_some_and(|i| i.up.is_some());
         if let Some(step) = quorum::step(&quorum.current, &wanted, works) {
             let changed = QuorumRecord::changing(quorum.current.clone(), step);
@@ -275,6 +275,7 @@ fn certainly_silent(view: &View<'_>, name: &str) -> bool {
 fn wanted_members(
     view: &View<'_>,
     quorum: &QuorumRecord,
+    source: &Up<'_>,
     host: &str,
     now: Now,
 ) -> BTreeSet<String> {
@@ -288,8 +289,10 @@ fn wanted_members(
                 Some(up) if up.replicates_from(host) => {
                     member || (keeps_up(up) && i.suspicion().is_none())
                 }
-                // Up, told not to acknowledge and not replicating: it needs seeding.
-                Some(up) => member && (up.server.semi_sync_replica || up.replication().is_some()),
+                // Not replicating yet is no reason to leave, unless its data is of no more use.
+                Some(up) => {
+                    member && !matches!(need(i, up, source, host, true, now), Need::Reseed(_))
+                }
                 None => member,
             }
         })
