@@ -95,17 +95,17 @@ async fn three_instances_switch_over_fail_over_and_clone() {
         source_host: next.host.clone(),
         acknowledge: true,
     });
-    let begun = b.obey(3, order.clone()).await;
-    assert_eq!(begun.phase, InstancePhase::Cloning);
+    let answer = b.obey(3, order.clone()).await;
+    assert_eq!(answer.phase, InstancePhase::Cloning);
     b.obey(3, order).await;
-    let cloned = b
+    let done = b
         .status_when("cloned", |status| {
             status.phase == InstancePhase::Running && status.message.is_empty()
         })
         .await;
-    let cloned = cloned.server.unwrap();
-    assert!(cloned.super_read_only);
-    assert_eq!(cloned.replication.unwrap().source_host, next.host);
+    let server = done.server.unwrap();
+    assert!(server.super_read_only);
+    assert_eq!(server.replication.unwrap().source_host, next.host);
     assert!(
         std::fs::read_dir(b.volume.join("mainstay/aside"))
             .unwrap()
