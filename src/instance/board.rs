@@ -9,7 +9,7 @@ use crate::mysql::ServerState;
 
 /// A server that answered before and has not for this long hangs: the kubelet may kill it. A disk
 /// that stalls for a while must not get it killed.
-const HUNG: Duration = Duration::from_secs(60);
+const HUNG: Duration = Duration::from_mins(1);
 
 /// The facts. Each has one writer, named with it.
 #[derive(Clone, Debug)]
@@ -82,7 +82,8 @@ impl Facts {
             stopping: self.stopping,
             config_hash: self.config_hash.clone(),
             app_hash: self.app_hash.clone(),
-            server: self.server.clone(),
+            // Half of it is gone while a clone comes in, and it is not what it says it is.
+            server: self.server.clone().filter(|_| self.cloning.is_none()),
         }
     }
 
@@ -197,6 +198,7 @@ mod tests {
         ] {
             facts.process = process;
             assert_eq!(facts.status().phase, InstancePhase::Cloning);
+            assert_eq!(facts.status().server, None);
         }
         facts.process = Process::Stopping;
         assert_eq!(facts.status().phase, InstancePhase::Stopping);

@@ -19,7 +19,7 @@ use super::{
 use crate::mysql::{self, Donor, MysqlError, STATEMENT, Session};
 
 /// How long mysqld may take to come back with the clone. Recovery of a big clone takes its time.
-const RESTART: Duration = Duration::from_secs(3600);
+const RESTART: Duration = Duration::from_hours(1);
 /// Tries to reach the server that has come back.
 const TRIES: u32 = 50;
 

@@ -15,6 +15,7 @@ mod aside;
 mod board;
 mod cloning;
 mod commander;
+mod commands;
 mod datadir;
 mod error;
 mod files;

@@ -180,10 +180,11 @@ mod tests {
         });
         tokio::task::yield_now().await;
         board.change(|facts| {
-            facts.server = Some(ServerState {
+            let demoted = ServerState {
                 super_read_only: true,
                 ..writable(false)
-            })
+            };
+            facts.server = Some(demoted);
         });
         assert!(waiting.await.unwrap());
     }

@@ -14,7 +14,7 @@ use super::{
 };
 
 /// Limit for one clone. A clone of terabytes takes hours.
-const CLONING: Duration = Duration::from_secs(48 * 3600);
+const CLONING: Duration = Duration::from_hours(48);
 
 /// Donor of a clone.
 #[derive(Clone)]

@@ -24,7 +24,9 @@ pub use gtid::{GtidSet, InvalidGtidSet};
 pub use log::{Errors, error_message};
 pub use option_file::{InstanceConfig, render, render_initial};
 pub use read::{Channel, Heard, read_channel, read_globals, read_state, waiting_commits};
-pub use replication::{Source, apply_and_forget, follow, forget_source, stop_receiver};
+pub use replication::{
+    Source, apply_and_forget, follow, forget_source, semi_sync_source_off, stop_receiver,
+};
 pub use role::{Demoted, attached_replicas, demote, open, promote, set_acks};
 pub use session::{CONNECT, Login, STATEMENT, Session};
 pub use state::{Receiver, Replication, ServerState, ThreadState};

@@ -1,6 +1,6 @@
 //! Reading a server's state.
 
-use std::time::Instant;
+use std::{fmt::Write as _, time::Instant};
 
 use mysql_async::{Row, prelude::FromValue};
 
@@ -155,7 +155,7 @@ pub async fn read_state(
     session: &mut Session,
     heard: &mut Heard,
 ) -> Result<ServerState, MysqlError> {
-    let mut channel = read_channel(session).await?;
+    let channel = read_channel(session).await?;
     let mut state = read_globals(session).await?;
     for (name, value) in session
         .rows::<(String, String)>(COUNTERS, STATEMENT)
@@ -170,16 +170,12 @@ pub async fn read_state(
             state.semi_sync_waiting = value;
         }
     }
-    state.replication = match &mut channel {
-        Some(channel) => {
-            let silent_ms = heard.silent_ms(channel, Instant::now());
-            Some(replication(channel, &state.gtid_executed, silent_ms))
-        }
-        None => {
-            *heard = Heard::default();
-            None
-        }
-    };
+    if let Some(channel) = &channel {
+        let silent_ms = heard.silent_ms(channel, Instant::now());
+        state.replication = Some(replication(channel, &state.gtid_executed, silent_ms));
+    } else {
+        *heard = Heard::default();
+    }
     Ok(state)
 }
 
@@ -237,7 +233,7 @@ pub async fn read_channel(session: &mut Session) -> Result<Option<Channel>, Mysq
         let position = position
             .first()
             .and_then(|row| row.get::<u64, _>("Read_Source_Log_Pos"));
-        channel.signs.push_str(&format!("/{position:?}"));
+        let _ = write!(channel.signs, "/{position:?}");
     }
     Ok(Some(channel))
 }

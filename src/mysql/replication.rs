@@ -208,8 +208,16 @@ async fn wait_executed(
     Ok(session.row::<i64>(&statement, within + STATEMENT).await? == 0)
 }
 
-/// Switches the semi-sync source off, which answers commits that wait with OK: refused while any do.
-pub(super) async fn semi_sync_source_off(session: &mut Session) -> Result<(), MysqlError> {
+/// Switches the semi-sync source off, which answers commits that wait with OK: refused while any do, or
+/// could.
+pub async fn semi_sync_source_off(session: &mut Session) -> Result<(), MysqlError> {
+    let globals = read_globals(session).await?;
+    if !globals.semi_sync_source {
+        return Ok(());
+    }
+    if !globals.super_read_only {
+        return Err(MysqlError::NotNow("it is writable".to_owned()));
+    }
     match waiting_commits(session).await? {
         0 => {
             session

@@ -20,10 +20,10 @@
 use std::time::Duration;
 
 use super::{
-    MysqlError, Session,
+    Channel, GtidSet, MysqlError, Session, ThreadState,
     accounts::{ADMIN, CLONE, REPLICATION},
     read_channel, read_globals,
-    replication::{apply_and_forget, semi_sync_source_off},
+    replication::apply_and_forget,
     session::STATEMENT,
     text::literal,
     waiting_commits,
@@ -62,12 +62,7 @@ pub async fn promote(
     let deadline = tokio::time::Instant::now() + within;
     // First what is required (it may be on its way), then whatever else was received: after that
     // the receiver is stopped and can't bring it any more.
-    let missing = wait_required(session, required, deadline).await?;
-    if let Some(missing) = missing {
-        return Err(MysqlError::NotNow(format!(
-            "required transactions are missing: {missing}"
-        )));
-    }
+    wait_required(session, required, deadline).await?;
     let left = deadline.saturating_duration_since(tokio::time::Instant::now());
     apply_and_forget(session, left.max(Duration::from_secs(1))).await?;
     set_acks(session, acks).await?;
@@ -76,44 +71,55 @@ pub async fn promote(
         .await
 }
 
-/// Waits until `required` is executed, by the server's own judgement. Gives up at once where nothing
-/// can bring what is missing: then, and at the deadline, answers with what is missing.
+/// Waits until `required` is executed, by the server's own judgement. Gives up at the deadline, and at
+/// once where nothing can bring what is missing.
 async fn wait_required(
     session: &mut Session,
     required: &str,
     deadline: tokio::time::Instant,
-) -> Result<Option<String>, MysqlError> {
+) -> Result<(), MysqlError> {
     let required = literal(required);
-    let missing = format!(
+    let prove = format!(
         "SELECT GTID_SUBSET({required}, @@GLOBAL.gtid_executed), \
          REPLACE(GTID_SUBTRACT({required}, @@GLOBAL.gtid_executed), '\\n', '')"
     );
+    let wait = format!("SELECT WAIT_FOR_EXECUTED_GTID_SET({required}, 1)");
     loop {
         let channel = read_channel(session).await?;
-        let (has_all, rest) = session.row::<(bool, String)>(&missing, STATEMENT).await?;
+        let (has_all, rest) = session.row::<(bool, String)>(&prove, STATEMENT).await?;
         if has_all {
-            return Ok(None);
+            return Ok(());
         }
-        let can_come = match &channel {
-            None => false,
-            Some(channel) => {
-                use super::ThreadState::{Connecting, Failed, On};
-                let received = rest
-                    .parse::<super::GtidSet>()?
-                    .is_subset_of(&channel.received.parse()?);
-                let receives = matches!(channel.receiver(), On | Connecting);
-                (received || receives) && !matches!(channel.applier(), Failed(_))
-            }
+        let refused = |why: &str| {
+            MysqlError::NotNow(format!("required transactions are missing: {rest} ({why})"))
         };
-        if !can_come || tokio::time::Instant::now() >= deadline {
-            return Ok(Some(rest));
+        let Some(channel) = channel else {
+            return Err(refused("it has no source"));
+        };
+        if let Some(why) = cannot_come(&channel, &rest.parse()?)? {
+            return Err(refused(&why));
         }
-        if channel.is_some_and(|channel| channel.applier() == super::ThreadState::Off) {
+        if tokio::time::Instant::now() >= deadline {
+            return Err(refused("they did not come in time"));
+        }
+        if channel.applier() == ThreadState::Off {
             session.run("START REPLICA SQL_THREAD", STATEMENT).await?;
         }
-        let wait = format!("SELECT WAIT_FOR_EXECUTED_GTID_SET({required}, 1)");
         session.row::<i64>(&wait, STATEMENT).await?;
     }
+}
+
+/// Why a channel will not bring `missing`; `None` while it may.
+fn cannot_come(channel: &Channel, missing: &GtidSet) -> Result<Option<String>, MysqlError> {
+    if let ThreadState::Failed(why) = channel.applier() {
+        return Ok(Some(format!("its applier can't go on: {why}")));
+    }
+    let here = missing.is_subset_of(&channel.received.parse()?);
+    let receives = matches!(
+        channel.receiver(),
+        ThreadState::On | ThreadState::Connecting
+    );
+    Ok((!here && !receives).then(|| "it does not receive".to_owned()))
 }
 
 /// Sets how many acknowledgements a commit needs; 0 switches semi-sync off, which answers commits
@@ -154,13 +160,14 @@ pub async fn open(session: &mut Session, acks: u32) -> Result<(), MysqlError> {
         return Err(MysqlError::NotNow(message));
     }
     let globals = read_globals(session).await?;
-    let set = if globals.semi_sync_source {
+    let present = if globals.semi_sync_source {
         globals.semi_sync_wait_for
     } else {
         0
     };
-    if set != acks {
-        let message = format!("commits would wait for {set} acknowledgements instead of {acks}");
+    if present != acks {
+        let message =
+            format!("commits would wait for {present} acknowledgements instead of {acks}");
         return Err(MysqlError::NotNow(message));
     }
     session
@@ -169,33 +176,32 @@ pub async fn open(session: &mut Session, acks: u32) -> Result<(), MysqlError> {
     session.run("SET GLOBAL read_only=OFF", STATEMENT).await
 }
 
-/// Makes a server read-only, closes its clients' sessions and switches the semi-sync source off.
-/// `helper` closes sessions while `session` waits.
+/// Makes a server read-only and closes its clients' sessions. `helper` closes sessions while `session`
+/// waits. The semi-sync source stays on: switching it off takes up to a second (its receiver of
+/// acknowledgements looks that often), and can wait until after the handover.
 ///
 /// First read-only alone, so that what is under way ends well (milliseconds, normally); after
 /// [`PATIENCE`] without the sessions; after [`LAST_CALL`] more it gives up.
 pub async fn demote(session: &mut Session, helper: &mut Session) -> Result<Demoted, MysqlError> {
-    let globals = read_globals(session).await?;
-    if globals.super_read_only && !globals.semi_sync_source {
+    if read_globals(session).await?.super_read_only {
         return Ok(Demoted::Cleanly);
     }
     if !set_read_only(session, helper).await? || waiting_commits(session).await? > 0 {
         return Ok(Demoted::MustBeKilled);
     }
     close_clients(helper).await?;
-    semi_sync_source_off(session).await?;
     Ok(Demoted::Cleanly)
 }
 
 /// Whether read-only took effect.
 async fn set_read_only(session: &mut Session, helper: &mut Session) -> Result<bool, MysqlError> {
-    let mut set =
+    let mut setting =
         std::pin::pin!(session.run("SET GLOBAL super_read_only=ON", PATIENCE + LAST_CALL));
-    if let Ok(done) = tokio::time::timeout(PATIENCE, &mut set).await {
+    if let Ok(done) = tokio::time::timeout(PATIENCE, &mut setting).await {
         return done.map(|()| true);
     }
     close_clients(helper).await?;
-    match set.await {
+    match setting.await {
         Ok(()) => Ok(true),
         Err(MysqlError::Timeout { .. }) => Ok(false),
         Err(error) => Err(error),
@@ -243,4 +249,22 @@ pub async fn attached_replicas(session: &mut Session) -> Result<usize, MysqlErro
         .iter()
         .filter(|row| command(row).starts_with("Binlog Dump"))
         .count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mysql::read::channel_for_tests as channel;
+
+    #[test]
+    fn waits_only_for_what_may_come() {
+        let missing: GtidSet = "3e11fa47-71ca-11e1-9e33-c80aa9429562:7".parse().unwrap();
+        let may = |channel: &Channel| cannot_come(channel, &missing).unwrap().is_none();
+        assert!(may(&channel("a", "ON", 0, true)));
+        assert!(may(&channel("a", "CONNECTING", 2003, true)));
+        assert!(!may(&channel("a", "OFF", 0, true)));
+        let mut received = channel("a", "OFF", 0, true);
+        received.received = missing.to_string();
+        assert!(may(&received), "it only has to be applied");
+    }
 }

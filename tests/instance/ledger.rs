@@ -9,7 +9,10 @@ use std::{
 use mysql_async::{Conn, OptsBuilder, prelude::Queryable as _};
 use tokio::{sync::watch, task::JoinHandle};
 
-use crate::harness::{APP, Instance, MYSQL_PORT, until};
+use crate::{
+    harness::{APP, MYSQL_PORT, until},
+    process::Instance,
+};
 
 /// Inserts numbered rows, one after the other, until it is ended.
 pub(crate) struct Ledger {
