@@ -49,7 +49,7 @@ impl Demo {
         let manifests = repository("manifests").to_string_lossy().into_owned();
         let version = kubectl.must(&["version"]);
         tell!("{}", version.lines().last().unwrap_or_default());
-        kubectl.must(&["apply", "-k", &manifests]);
+        OPERATOR.must(&["apply", "-k", &manifests]);
         until("the operator runs", seconds(120), || {
             OPERATOR.run(&["rollout", "status", "deployment/mainstay", "--timeout=5s"])
         });
