@@ -114,6 +114,11 @@ impl Commander {
         loop {
             let order = tokio::select! {
                 order = orders.recv() => order,
+                Ok(()) = self.servers.changed() => {
+                    let start = self.servers.borrow_and_update().as_ref().map(|server| server.start);
+                    self.spare.take_if(|(of, _)| Some(*of) != start);
+                    continue;
+                }
                 start = up_since(&self.board, self.prepared) => {
                     self.prepared = start;
                     if let Ok((session, start)) = self.session().await {

@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// mysqld's exit code after RESTART or a clone (`MYSQLD_RESTART_EXIT`).
 const RESTART_EXIT: i32 = 16;
 
-/// A mysqld that was started and has not ended.
+/// A mysqld that was started, and has neither ended nor been told to.
 #[derive(Clone)]
 pub(super) struct Server {
     /// Which start it was.
@@ -155,6 +155,8 @@ impl Supervisor {
                 stop = self.stop.wait_for(|stop| *stop > stopping) => {
                     let Ok(stop) = stop.map(|stop| *stop) else { continue };
                     stopping = stop;
+                    // Our own sessions end first: mysqld waits 2 s for sessions to end by themselves.
+                    self.servers.send_replace(None);
                     let signal = if stop == Stop::Kill { Signal::SIGKILL } else { Signal::SIGTERM };
                     self.children.signal(mysqld.child.pid, signal);
                     self.board.change(|facts| facts.process = Process::Stopping);

@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use crate::{
     harness::{Cluster, mysqld, promote, set},
     ledger::Ledger,
-    process::follow,
+    process::{Instance, follow},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -81,7 +81,36 @@ async fn three_instances_switch_over_fail_over_and_clone() {
     let refused = b.command(3, &Command::Open).await.unwrap_err();
     assert_eq!(refused.refusal, CommandRefusal::NotNow, "{refused:?}");
 
-    // It has a transaction of its own, so it is replaced by a clone; its binary logs are kept.
+    b.obey(3, clone_of(next)).await;
+    b.status_when("cloned", |status| {
+        status.phase == InstancePhase::Running && status.message.is_empty()
+    })
+    .await;
+
+    let missing = ledger.end().await.missing_on(&[a, b, c]).await;
+    assert_eq!(missing, Vec::<u64>::new(), "acknowledged rows");
+}
+
+fn clone_of(donor: &Instance) -> Command {
+    Command::Clone(Follow {
+        source_host: donor.host.clone(),
+        acknowledge: true,
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clone_replaces_what_is_errant_and_follows_only_if_nobody_said_otherwise() {
+    let Some(mysqld) = mysqld() else { return };
+    let cluster = Cluster::new(mysqld).await;
+    let instances = cluster.bootstrap(3).await;
+    let [a, b, _] = &instances[..] else {
+        unreachable!()
+    };
+    assert_eq!(
+        a.command(1, &clone_of(b)).await.unwrap_err().refusal,
+        CommandRefusal::NotNow,
+        "it is writable"
+    );
     let mut root = b.root().await;
     root.query_drop("SET GLOBAL super_read_only=OFF")
         .await
@@ -91,36 +120,59 @@ async fn three_instances_switch_over_fail_over_and_clone() {
         .await
         .unwrap();
     drop(root);
-    let order = Command::Clone(Follow {
-        source_host: next.host.clone(),
+    let before = b.server().await.gtid_executed;
+
+    // A donor that is not there: nothing is lost.
+    let nobody = Follow {
+        source_host: cluster.host(6),
         acknowledge: true,
-    });
-    let answer = b.obey(3, order.clone()).await;
-    assert_eq!(answer.phase, InstancePhase::Cloning);
-    b.obey(3, order).await;
-    let done = b
-        .status_when("cloned", |status| {
-            status.phase == InstancePhase::Running && status.message.is_empty()
-        })
+    };
+    b.obey(1, Command::Clone(nobody)).await;
+    let failed = b
+        .status_when("given up", |status| status.phase == InstancePhase::Running)
         .await;
-    let server = done.server.unwrap();
-    assert!(server.super_read_only);
-    assert_eq!(server.replication.unwrap().source_host, next.host);
     assert!(
-        std::fs::read_dir(b.volume.join("mainstay/aside"))
-            .unwrap()
-            .count()
-            == 1
+        failed.message.contains("clone failed"),
+        "{}",
+        failed.message
     );
+    let server = failed.server.unwrap();
+    assert!(server.super_read_only && set(&before).is_subset_of(&set(&server.gtid_executed)));
+
+    // A failover meanwhile counts on its not acknowledging anything.
+    assert_eq!(b.obey(1, clone_of(a)).await.phase, InstancePhase::Cloning);
+    b.obey(1, clone_of(a)).await;
+    assert_eq!(
+        b.obey(1, Command::StopReceiver).await.phase,
+        InstancePhase::Cloning
+    );
+    let cloned = b
+        .status_when("cloned", |status| status.phase == InstancePhase::Running)
+        .await;
+    let server = cloned.server.unwrap();
+    assert!(server.super_read_only);
+    assert_eq!(server.replication, None, "{}", cloned.message);
     let mut root = b.root().await;
     let errant: Option<String> = root
         .query_first("SHOW DATABASES LIKE 'errant'")
         .await
         .unwrap();
     assert_eq!(errant, None);
+    assert!(
+        std::fs::read_dir(b.volume.join("mainstay/aside"))
+            .unwrap()
+            .count()
+            >= 1
+    );
 
-    let missing = ledger.end().await.missing_on(&[a, b, c]).await;
-    assert_eq!(missing, Vec::<u64>::new(), "acknowledged rows");
+    b.obey(1, clone_of(a)).await;
+    let cloned = b
+        .status_when("cloned", |status| status.phase == InstancePhase::Running)
+        .await;
+    assert_eq!(
+        cloned.server.unwrap().replication.unwrap().source_host,
+        a.host
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
