@@ -38,6 +38,13 @@ pub(super) struct Done {
     pub(super) stale_term: u64,
 }
 
+impl Done {
+    fn add(&mut self, other: &Self) {
+        self.progressed |= other.progressed;
+        self.stale_term = self.stale_term.max(other.stale_term);
+    }
+}
+
 /// What a patch answers, as far as it is read.
 #[derive(serde::Deserialize)]
 struct Patched {
@@ -113,20 +120,17 @@ impl Actor {
         for (ordinal, _) in old {
             done.progressed |= self.label(observed, *ordinal, None).await?;
         }
-        self.command_all(cluster, &plan.commands, term, &mut done)
-            .await;
-        let new = plan.labels.iter().filter(|(_, role)| role.is_some());
-        for (ordinal, role) in new {
-            done.progressed |= self.label(observed, *ordinal, *role).await?;
-        }
-        if let Some(primary) = plan.open {
-            self.command_all(cluster, &[(primary, Command::Open)], term, &mut done)
-                .await;
-        }
+        // A replica that is slow to obey must not keep the primary closed.
+        let (obeyed, opened) = tokio::join!(
+            self.command_all(cluster, &plan.commands, term),
+            self.open(cluster, observed, plan, term),
+        );
+        done.add(&obeyed);
+        done.add(&opened?);
         if let Some((primary, account)) = &plan.ensure_app {
-            let mut ensured = Done::default();
             let command = Command::EnsureApp(account.clone());
-            self.command_all(cluster, &[(*primary, command)], term, &mut ensured)
+            let ensured = self
+                .command_all(cluster, &[(*primary, command)], term)
                 .await;
             if ensured.progressed {
                 done.app_account = Some(account.hash.clone());
@@ -137,6 +141,26 @@ impl Actor {
             .await?;
         if plan.clear_promote {
             self.clear_promote(cluster).await?;
+        }
+        Ok(done)
+    }
+
+    /// New roles, then the primary.
+    async fn open(
+        &self,
+        cluster: &Cluster,
+        observed: &Observed,
+        plan: &Plan,
+        term: u64,
+    ) -> Result<Done, ReconcileError> {
+        let mut done = Done::default();
+        let new = plan.labels.iter().filter(|(_, role)| role.is_some());
+        for (ordinal, role) in new {
+            done.progressed |= self.label(observed, *ordinal, *role).await?;
+        }
+        if let Some(primary) = plan.open {
+            let open = [(primary, Command::Open)];
+            done.add(&self.command_all(cluster, &open, term).await);
         }
         Ok(done)
     }
@@ -217,13 +241,8 @@ impl Actor {
         }
     }
 
-    async fn command_all(
-        &self,
-        cluster: &Cluster,
-        commands: &[(u32, Command)],
-        term: u64,
-        done: &mut Done,
-    ) {
+    async fn command_all(&self, cluster: &Cluster, commands: &[(u32, Command)], term: u64) -> Done {
+        let mut done = Done::default();
         let meta = &cluster.metadata;
         let given = commands.iter().map(|(ordinal, command)| async move {
             let name = resources::instance_name(&meta.name, *ordinal);
@@ -244,6 +263,7 @@ impl Actor {
                 Err(error) => tracing::info!(%pod, ?command, %error, "command not carried out"),
             }
         }
+        done
     }
 
     async fn label(

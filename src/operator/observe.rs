@@ -79,6 +79,14 @@ impl Suspicion {
         now.duration_since(self.since) >= ERRANT_CONFIRMATION
     }
 
+    /// What is left of the suspicion of an instance that has executed `executed` now.
+    #[must_use]
+    pub fn still_in(mut self, executed: &GtidSet) -> Option<Self> {
+        let vanished = self.transactions.subtract(executed);
+        self.transactions = self.transactions.subtract(&vanished);
+        (!self.transactions.is_empty()).then_some(self)
+    }
+
     /// The suspicion after a new look: only what was missing all along counts, and a surplus that
     /// vanished clears it.
     #[must_use]
@@ -86,20 +94,48 @@ impl Suspicion {
         if surplus.is_empty() {
             return None;
         }
-        if let Some(previous) = previous {
-            // What is in both: previous − (previous − surplus).
-            let vanished = previous.transactions.subtract(surplus);
-            let lasting = previous.transactions.subtract(&vanished);
-            if !lasting.is_empty() {
-                return Some(Self {
-                    transactions: lasting,
-                    since: previous.since,
-                });
-            }
-        }
-        Some(Self {
+        let lasting = previous.cloned().and_then(|s| s.still_in(surplus));
+        Some(lasting.unwrap_or_else(|| Self {
             transactions: surplus.clone(),
             since: now,
-        })
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(text: &str) -> GtidSet {
+        text.parse().unwrap()
+    }
+
+    const A: &str = "aaaaaaaa-0000-0000-0000-000000000000";
+
+    #[test]
+    fn moco_419_a_surplus_that_goes_away_is_no_verdict() {
+        let start = Instant::now();
+        let first = Suspicion::next(None, &set(&format!("{A}:7")), start).unwrap();
+        assert!(!first.confirmed(start));
+        let later = start + ERRANT_CONFIRMATION;
+        assert!(Suspicion::next(Some(&first), &GtidSet::default(), later).is_none());
+        // Another surplus begins anew; only what lasts is confirmed.
+        let other = Suspicion::next(Some(&first), &set(&format!("{A}:8-9")), later).unwrap();
+        assert!(!other.confirmed(later));
+        let lasting = Suspicion::next(Some(&first), &set(&format!("{A}:7-9")), later).unwrap();
+        assert!(lasting.confirmed(later));
+        assert_eq!(lasting.transactions, set(&format!("{A}:7")));
+    }
+
+    #[test]
+    fn an_instance_that_was_seeded_anew_is_not_seeded_again_for_what_it_had() {
+        let suspicion = Suspicion::next(None, &set(&format!("{A}:7")), Instant::now()).unwrap();
+        assert!(
+            suspicion
+                .clone()
+                .still_in(&set(&format!("{A}:1-7")))
+                .is_some()
+        );
+        assert!(suspicion.still_in(&set(&format!("{A}:1-6"))).is_none());
     }
 }

@@ -94,7 +94,7 @@ async fn a_refused_configuration_is_explained_and_heals() {
     );
     std::fs::write(&config, &good).unwrap();
     let healed = a.running().await;
-    assert_eq!(healed.config_hash, mainstay::mysql::config_hash(&good));
+    assert_eq!(healed.config_hash, mainstay::mysql::config::hash(&good));
     assert_eq!(a.get("/readyz").await.unwrap().0, StatusCode::OK);
 
     // What only shows when it starts: the words of its log, and no data lost.

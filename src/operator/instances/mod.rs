@@ -201,6 +201,12 @@ fn suspect(
         let Ok(theirs) = server.gtid_executed.parse::<GtidSet>() else {
             continue;
         };
+        // What it has no more (it was seeded anew) is no longer held against it.
+        entry.sight.suspicion = entry
+            .sight
+            .suspicion
+            .take()
+            .and_then(|s| s.still_in(&theirs));
         if entry.sight.read_at.is_none_or(|theirs| theirs > read_at) {
             continue;
         }
