@@ -106,8 +106,8 @@ impl Actor {
         Ok(written)
     }
 
-    /// Everything of a plan but its status. Old roles go first; instances are commanded side by
-    /// side; new roles come; the primary is opened last.
+    /// Everything of a plan but its status. Old roles go first. Then instances are commanded side
+    /// by side, and beside that new roles come and the primary is opened, in this order.
     pub(super) async fn carry_out(
         &self,
         cluster: &Cluster,

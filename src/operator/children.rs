@@ -89,11 +89,12 @@ impl Children {
         Ok(None)
     }
 
-    /// The claim and the pod of an instance, as they are to be created.
+    /// The claim of an instance, as it is to be.
     pub(super) fn volume_claim(&self, cluster: &Cluster, ordinal: u32) -> Child {
         resources::volume_claim(&self.context(cluster), ordinal)
     }
 
+    /// The pod of an instance, as it is to be created.
     pub(super) fn pod(&self, cluster: &Cluster, ordinal: u32) -> Result<Child, InvalidSpec> {
         resources::pod(&self.context(cluster), ordinal)
     }

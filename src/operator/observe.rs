@@ -12,12 +12,13 @@ use super::resources::ClaimChange;
 use crate::instance::{AppAccount, InstanceStatus};
 use crate::mysql::GtidSet;
 
-/// Both clocks, read once a pass. Decisions use `instant`; `wall` is only ever written down.
+/// Both clocks, read once a pass. Decisions use `instant`; `wall` is for what is written down, and
+/// for the one deadline that is: a handover's must outlast the operator that began it.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
     /// Monotonic.
     pub instant: Instant,
-    /// For a person.
+    /// For the record and for people.
     pub wall: Timestamp,
 }
 
@@ -69,7 +70,8 @@ pub struct Suspicion {
 }
 
 /// How long a surplus must last, in readings of the primary that are newer than the replica's,
-/// before it is called errant (moco#419: one skewed reading is no verdict). Ten readings.
+/// before it is called errant (moco#419: one skewed reading is no verdict). Two or three of a
+/// manager's reports, which come each second.
 pub const ERRANT_CONFIRMATION: Duration = Duration::from_millis(2500);
 
 impl Suspicion {

@@ -268,7 +268,8 @@ impl Shared {
     }
 }
 
-/// A status without what changes all the time: positions, lag, silence while it is short.
+/// A status without what changes all the time: positions, how long the source was silent, lag but
+/// for its order of size.
 fn shape(status: &InstanceStatus) -> InstanceStatus {
     let mut shape = status.clone();
     if let Some(server) = &mut shape.server {
@@ -279,7 +280,7 @@ fn shape(status: &InstanceStatus) -> InstanceStatus {
         if let Some(replication) = &mut server.replication {
             replication.received = String::new();
             replication.source_silent_ms = 0;
-            // Whether it lags is of interest, not by how many milliseconds.
+            // Whether it lags is of interest, not by how much exactly.
             replication.lag_seconds = replication.lag_seconds.map(|lag| (lag / 30.0).floor());
         }
     }

@@ -262,7 +262,7 @@ fn with_quorum(record: &Record, quorum: QuorumRecord) -> Record {
 /// without replicating, so one that does not run is silent; one that is merely not heard is not.
 fn certainly_silent(view: &View<'_>, name: &str) -> bool {
     let Some(instance) = view.named(name) else {
-        return true; // beyond the wanted count and its pod is gone
+        return true; // no name of this cluster's: all that are on record are in the view
     };
     match (&instance.up, instance.phase()) {
         (Some(up), _) => !up.server.semi_sync_replica,

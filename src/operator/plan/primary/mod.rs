@@ -19,10 +19,12 @@ use crate::instance::{Command, Promote};
 use crate::mysql::ThreadState;
 use crate::operator::observe::Now;
 
-/// How long a primary may be unheard of before its replicas are asked. Three of its heartbeats.
+/// How long a primary may be unheard of before its replicas are asked: three missed reports.
 pub(super) const UNHEARD_LIMIT: Duration = Duration::from_secs(3);
-/// How long a replica must not have heard of the source to bear witness. Three heartbeats.
+/// A replica that heard of its source within this bears witness that it lives. Three heartbeats of
+/// replication.
 const SILENCE_LIMIT_MS: u64 = 3000;
+
 /// What is to be done about the primary.
 #[derive(Debug, Default)]
 pub(super) struct Decision {

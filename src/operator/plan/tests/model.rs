@@ -119,7 +119,7 @@ impl World {
             .map(|(o, _)| *o)
             .collect();
         for ordinal in leaving {
-            // The manager waits for the operator while its server accepts writes.
+            // A primary's manager waits for the operator, which had until now to move the role.
             let server = self.servers.entry(ordinal).or_default();
             if server.read_only || !server.running {
                 server.running = false;
