@@ -98,7 +98,8 @@ struct RunArgs {
 
 /// Runs the subcommand.
 pub(super) async fn run(args: InstanceArgs) -> Result<(), Box<dyn Error>> {
-    init_tracing(LogFormat::Text, "info");
+    let filter = std::env::var("MAINSTAY_LOG").unwrap_or_else(|_| "info".to_owned());
+    init_tracing(LogFormat::Text, &filter);
     match args.action {
         Action::Install { folder } => {
             let target = instance::install(&folder)?;

@@ -24,6 +24,8 @@ pub(super) struct Facts {
     pub(super) starts: u64,
     /// Supervisor.
     pub(super) config_hash: String,
+    /// The start that was promoted, and with how many acknowledgements. A restart ends it: commander.
+    pub(super) promoted: Option<(u64, u32)>,
     /// Whom a clone is being received from: commander and its clone task.
     pub(super) cloning: Option<String>,
     /// Commander.
@@ -79,12 +81,19 @@ impl Facts {
             phase,
             message,
             starts: self.starts,
+            promoted: self.promoted_acks().is_some(),
             stopping: self.stopping,
             config_hash: self.config_hash.clone(),
             app_hash: self.app_hash.clone(),
             // Half of it is gone while a clone comes in, and it is not what it says it is.
             server: self.server.clone().filter(|_| self.cloning.is_none()),
         }
+    }
+
+    /// How many acknowledgements it was promoted with, since it was started.
+    pub(super) fn promoted_acks(&self) -> Option<u32> {
+        let (_, acks) = self.promoted.filter(|(start, _)| *start == self.starts)?;
+        Some(acks)
     }
 
     /// Why the container should be killed, if it should. Initialising, crash recovery, a clone and
@@ -140,6 +149,7 @@ impl Board {
             process: Process::Initialising,
             starts: 0,
             config_hash: String::new(),
+            promoted: None,
             cloning: None,
             app_hash: String::new(),
             notice: String::new(),

@@ -61,8 +61,6 @@ pub(super) struct Commander {
     pub(super) children: Children,
     pub(super) refresh: Refresh,
     pub(super) terms: Terms,
-    /// The start that was promoted, and with how many acknowledgements. A restart ends it.
-    pub(super) promoted: Option<(u64, u32)>,
     /// The start whose semi-sync source is still to be switched off: after the answer, it takes long.
     pub(super) demoted: Option<u64>,
     /// A session kept open, with its start: when clients have used up all connections there may be
@@ -96,7 +94,6 @@ impl Commander {
             children,
             refresh,
             terms,
-            promoted: None,
             demoted: None,
             spare: None,
             prepared: 0,

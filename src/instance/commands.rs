@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
+use super::board::Facts;
 use super::{
     AppAccount, Command, Follow, InstanceError, Promote,
     cloning::Cloning,
@@ -32,7 +33,7 @@ impl Commander {
     /// that does not run or has just been started is read-only (and may be recovering: it is not
     /// killed), one that receives a clone is read-only for clients.
     pub(super) async fn demote(&mut self, may_be_writable: bool) -> Result<(), Refused> {
-        self.promoted = None;
+        self.board.change(|facts| facts.promoted = None);
         let server = self.servers.borrow().clone();
         let Some(server) = server.filter(|_| may_be_writable) else {
             return Ok(());
@@ -116,7 +117,7 @@ impl Commander {
     pub(super) async fn follow(&mut self, follow: Follow) -> Result<(), Refused> {
         self.is_another(&follow)?;
         let source = source(&self.settings, follow)?;
-        self.promoted = None;
+        self.board.change(|facts| facts.promoted = None);
         let (mut session, start) = self.session().await?;
         mysql::follow(&mut session, &source).await?;
         self.give_back(session, start);
@@ -136,15 +137,17 @@ impl Commander {
     pub(super) async fn promote(&mut self, promote: Promote) -> Result<(), Refused> {
         let (mut session, start) = self.session().await?;
         mysql::promote(&mut session, &promote.required, promote.acks, PROMOTION).await?;
-        self.promoted = Some((start, promote.acks));
         self.give_back(session, start);
-        self.board.change(|facts| facts.notice.clear());
+        self.board.change(|facts| {
+            facts.promoted = Some((start, promote.acks));
+            facts.notice.clear();
+        });
         Ok(())
     }
 
     pub(super) async fn open(&mut self) -> Result<(), Refused> {
         let (mut session, start) = self.session().await?;
-        let acks = self.promoted_acks(start)?;
+        let acks = self.promoted_acks()?;
         mysql::open(&mut session, acks).await?;
         self.give_back(session, start);
         Ok(())
@@ -152,26 +155,23 @@ impl Commander {
 
     pub(super) async fn set_acks(&mut self, acks: u32) -> Result<(), Refused> {
         let (mut session, start) = self.session().await?;
-        self.promoted_acks(start)?;
+        self.promoted_acks()?;
         mysql::set_acks(&mut session, acks).await?;
-        self.promoted = Some((start, acks));
+        self.board
+            .change(|facts| facts.promoted = Some((start, acks)));
         self.give_back(session, start);
         Ok(())
     }
 
-    /// How many acknowledgements it was promoted with, since it was started.
-    fn promoted_acks(&self, start: u64) -> Result<u32, Refused> {
-        let promoted = self
-            .promoted
-            .filter(|(of, _)| *of == start)
-            .map(|(_, acks)| acks);
-        promoted
+    fn promoted_acks(&self) -> Result<u32, Refused> {
+        self.board
+            .look(Facts::promoted_acks)
             .ok_or_else(|| Refused::NotNow("it was not promoted since it was started".to_owned()))
     }
 
     pub(super) async fn clone_from(&mut self, term: u64, follow: Follow) -> Result<(), Refused> {
         self.is_another(&follow)?;
-        self.promoted = None;
+        self.board.change(|facts| facts.promoted = None);
         let (mut session, start) = self.session().await?;
         mysql::prepare_clone(&mut session).await?;
         let donor = follow.source_host.clone();

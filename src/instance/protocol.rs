@@ -37,6 +37,9 @@ pub struct InstanceStatus {
     pub message: String,
     /// How often mysqld was started by this manager.
     pub starts: u64,
+    /// Whether `Promote` was carried out since mysqld's last start, and no order took it back: what
+    /// `Open` and `SetAcks` need.
+    pub promoted: bool,
     /// Whether SIGTERM was received: the pod is going away.
     pub stopping: bool,
     /// Hash of the rendered my.cnf that mysqld was started with.

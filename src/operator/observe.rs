@@ -65,8 +65,10 @@ pub struct Sight {
 pub struct Suspicion {
     /// The transactions, those that are still missing at each later reading.
     pub transactions: GtidSet,
-    /// When they were first seen to be missing.
+    /// The reading of the primary in which they were first missing.
     pub since: Instant,
+    /// The latest reading of the primary in which they were still missing.
+    pub last: Instant,
 }
 
 /// How long a surplus must last, in readings of the primary that are newer than the replica's,
@@ -77,8 +79,8 @@ pub const ERRANT_CONFIRMATION: Duration = Duration::from_millis(2500);
 impl Suspicion {
     /// Whether the surplus lasted long enough to be a verdict.
     #[must_use]
-    pub fn confirmed(&self, now: Instant) -> bool {
-        now.duration_since(self.since) >= ERRANT_CONFIRMATION
+    pub fn confirmed(&self) -> bool {
+        self.last.duration_since(self.since) >= ERRANT_CONFIRMATION
     }
 
     /// What is left of the suspicion of an instance that has executed `executed` now.
@@ -92,15 +94,18 @@ impl Suspicion {
     /// The suspicion after a new look: only what was missing all along counts, and a surplus that
     /// vanished clears it.
     #[must_use]
-    pub fn next(previous: Option<&Self>, surplus: &GtidSet, now: Instant) -> Option<Self> {
+    pub fn next(previous: Option<&Self>, surplus: &GtidSet, read_at: Instant) -> Option<Self> {
         if surplus.is_empty() {
             return None;
         }
         let lasting = previous.cloned().and_then(|s| s.still_in(surplus));
-        Some(lasting.unwrap_or_else(|| Self {
+        let mut suspicion = lasting.unwrap_or_else(|| Self {
             transactions: surplus.clone(),
-            since: now,
-        }))
+            since: read_at,
+            last: read_at,
+        });
+        suspicion.last = read_at;
+        Some(suspicion)
     }
 }
 
@@ -118,14 +123,14 @@ mod tests {
     fn moco_419_a_surplus_that_goes_away_is_no_verdict() {
         let start = Instant::now();
         let first = Suspicion::next(None, &set(&format!("{A}:7")), start).unwrap();
-        assert!(!first.confirmed(start));
+        assert!(!first.confirmed());
         let later = start + ERRANT_CONFIRMATION;
         assert!(Suspicion::next(Some(&first), &GtidSet::default(), later).is_none());
         // Another surplus begins anew; only what lasts is confirmed.
         let other = Suspicion::next(Some(&first), &set(&format!("{A}:8-9")), later).unwrap();
-        assert!(!other.confirmed(later));
+        assert!(!other.confirmed());
         let lasting = Suspicion::next(Some(&first), &set(&format!("{A}:7-9")), later).unwrap();
-        assert!(lasting.confirmed(later));
+        assert!(lasting.confirmed());
         assert_eq!(lasting.transactions, set(&format!("{A}:7")));
     }
 

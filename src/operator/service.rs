@@ -121,7 +121,7 @@ pub async fn run(options: Options) -> Result<(), RunError> {
     let watches_stop = Shutdown::new();
     let watches = start_watches(&client, &options, &stores, &queue, &health, &watches_stop);
 
-    let fenced = client.with_fence(fence);
+    let fenced = client.with_fence(fence.clone());
     let (events, writer) =
         EventRecorder::new(fenced.clone(), "mainstay", &options.election.identity);
     let events_stop = Shutdown::new();
@@ -130,6 +130,7 @@ pub async fn run(options: Options) -> Result<(), RunError> {
     let wake = queue.clone();
     let instances = Arc::new(Instances::new(
         fenced.clone(),
+        fence,
         options.instance_access,
         move |key| {
             wake.add(key, Priority::High);

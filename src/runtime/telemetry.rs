@@ -10,9 +10,6 @@ use tracing_subscriber::EnvFilter;
 use super::metric::{self, RUNTIME_METRICS};
 use super::process;
 
-/// Environment variable with the log filter, such as `info,mainstay::runtime=debug`.
-const FILTER_VARIABLE: &str = "MAINSTAY_LOG";
-
 /// Bounds of duration histograms: from a queue's wait (well under a millisecond) to a reconcile at
 /// its deadline (two minutes).
 const DURATION_BUCKETS: &[f64] = &[
@@ -76,18 +73,12 @@ pub enum LogFormat {
     Json,
 }
 
-/// Starts logging to stderr, filtered by `MAINSTAY_LOG` or, where that is unset or can't be read, by
-/// `default_filter`. A second call does nothing.
-pub fn init_tracing(format: LogFormat, default_filter: &str) {
-    let (filter, complaint) = match std::env::var(FILTER_VARIABLE)
-        .ok()
-        .filter(|v| !v.is_empty())
-    {
-        None => (EnvFilter::new(default_filter), None),
-        Some(wanted) => match EnvFilter::try_new(&wanted) {
-            Ok(filter) => (filter, None),
-            Err(error) => (EnvFilter::new(default_filter), Some(error)),
-        },
+/// Starts logging to stderr what `filter` lets through, such as `info,mainstay::runtime=debug`; `info`
+/// where it can't be read. A second call does nothing.
+pub fn init_tracing(format: LogFormat, filter: &str) {
+    let (filter, complaint) = match EnvFilter::try_new(filter) {
+        Ok(filter) => (filter, None),
+        Err(error) => (EnvFilter::new("info"), Some(error)),
     };
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -105,7 +96,7 @@ pub fn init_tracing(format: LogFormat, default_filter: &str) {
             .try_init(),
     };
     if let Some(error) = complaint {
-        tracing::warn!(%error, "{FILTER_VARIABLE} can't be read; using {default_filter}");
+        tracing::warn!(%error, "the log filter can't be read; using info");
     }
 }
 

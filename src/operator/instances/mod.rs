@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use self::transport::Line;
 pub use self::transport::{Access, Address, CommandFailure};
 use super::observe::{Sight, Suspicion};
-use crate::client::Client;
+use crate::client::{Client, Fence};
 use crate::instance::{Command, InstanceStatus};
 use crate::mysql::GtidSet;
 use crate::runtime::ObjectKey;
@@ -27,6 +27,8 @@ pub struct Instances {
 
 struct Shared {
     client: Client,
+    /// Commands leave only while this replica leads; the instances check its term besides.
+    fence: Fence,
     access: Access,
     /// Wakes the reconcile of a cluster.
     wake: Box<dyn Fn(ObjectKey) + Send + Sync>,
@@ -51,12 +53,14 @@ impl Instances {
     /// No watches yet. `wake` is called with a cluster's key when an instance of it changed.
     pub fn new(
         client: Client,
+        fence: Fence,
         access: Access,
         wake: impl Fn(ObjectKey) + Send + Sync + 'static,
     ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 client,
+                fence,
                 access,
                 wake: Box::new(wake),
                 entries: Mutex::new(HashMap::new()),
@@ -131,11 +135,10 @@ impl Instances {
     /// others' transactions are compared with.
     #[must_use]
     pub fn sights(&self, cluster: &ObjectKey, primary: Option<&str>) -> BTreeMap<String, Sight> {
-        let now = Instant::now();
         let mut entries = self.shared.lock();
         if let Some(primary) = primary {
             let key = ObjectKey::new(&cluster.namespace, primary);
-            suspect(&mut entries, cluster, &key, now);
+            suspect(&mut entries, cluster, &key);
         }
         entries
             .iter()
@@ -165,7 +168,12 @@ impl Instances {
             }
             entry.line.clone()
         };
-        let status = line.command(&self.shared.client, command, term).await?;
+        let command = line.command(&self.shared.client, command, term);
+        let Ok(answer) = self.shared.fence.guard(command).await else {
+            let why = "this replica does not hold the lease";
+            return Err(CommandFailure::Unreachable(why.into()));
+        };
+        let status = answer?;
         self.shared.heard(pod, &line, status);
         Ok(())
     }
@@ -174,12 +182,7 @@ impl Instances {
 /// Looks for transactions that an instance has and the primary has not. Only readings of the
 /// primary that are newer than the instance's count, and the primary's own transactions never do:
 /// those are merely not read yet (moco#419).
-fn suspect(
-    entries: &mut HashMap<ObjectKey, Entry>,
-    cluster: &ObjectKey,
-    primary: &ObjectKey,
-    now: Instant,
-) {
+fn suspect(entries: &mut HashMap<ObjectKey, Entry>, cluster: &ObjectKey, primary: &ObjectKey) {
     let Some((read_at, executed, uuid)) = entries.get(primary).and_then(|entry| {
         let server = entry.sight.status.as_ref()?.server.as_ref()?;
         let executed: GtidSet = server.gtid_executed.parse().ok()?;
@@ -212,7 +215,7 @@ fn suspect(
         }
         let surplus = theirs.subtract(&executed);
         let surplus = surplus.subtract(&surplus.of(&uuid));
-        entry.sight.suspicion = Suspicion::next(entry.sight.suspicion.as_ref(), &surplus, now);
+        entry.sight.suspicion = Suspicion::next(entry.sight.suspicion.as_ref(), &surplus, read_at);
     }
 }
 

@@ -159,7 +159,8 @@ pub fn plan(
     now: Now,
 ) -> Plan {
     let record = Record::of(&cluster.status);
-    let view = View::new(cluster, observed, &record);
+    let adopted = pods::adopted(cluster, observed, &record);
+    let view = View::new(cluster, observed, &record, &adopted);
     let mut plan = Plan::default();
 
     if cluster.spec.paused {
@@ -178,13 +179,7 @@ pub fn plan(
     let request = cluster.metadata.annotations.get(PROMOTE_ANNOTATION);
     let fulfilled = request.is_some() && request == record.current.as_ref();
     let handover = handover(&view, &record, request.map(String::as_str), &outdated);
-    let decision = primary::decide(
-        &view,
-        &record,
-        &pods::adopted(cluster, observed),
-        handover.as_ref(),
-        now,
-    );
+    let decision = primary::decide(&view, &record, &adopted, handover.as_ref(), now);
 
     let mut situation = status::Situation {
         waiting: decision.waiting.clone(),
@@ -221,7 +216,7 @@ pub fn plan(
                 .filter(|(o, _)| !busy.contains(o)),
         );
         plan.notes.extend(upkeep.notes);
-        plan.labels = replicas::labels(&view, &record, now);
+        plan.labels = replicas::labels(&view, &record);
         if invalid.is_none() {
             pods::upkeep(&view, observed, &record, &outdated, &mut plan);
         }

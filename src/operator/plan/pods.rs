@@ -10,8 +10,13 @@ use crate::operator::kinds::Cluster;
 use crate::operator::observe::Observed;
 use crate::operator::resources::{ClaimChange, TEMPLATE_HASH_ANNOTATION};
 
-/// Instances whose volume is older than the cluster object: they hold another cluster's life.
-pub(super) fn adopted(cluster: &Cluster, observed: &Observed) -> BTreeSet<u32> {
+/// Until there is a first primary: instances whose volume is older than the cluster object. They hold
+/// what a cluster of the same name left behind, and any of them may hold the newest of it, those
+/// beyond the wanted count too.
+pub(super) fn adopted(cluster: &Cluster, observed: &Observed, record: &Record) -> BTreeSet<u32> {
+    if record.current.is_some() || cluster.spec.offline {
+        return BTreeSet::new();
+    }
     let parse = |text: &Option<String>| text.as_ref()?.parse::<Timestamp>().ok();
     let Some(born) = parse(&cluster.metadata.creation_timestamp) else {
         return BTreeSet::new();
@@ -19,7 +24,6 @@ pub(super) fn adopted(cluster: &Cluster, observed: &Observed) -> BTreeSet<u32> {
     observed
         .volumes
         .iter()
-        .filter(|(o, _)| **o < cluster.spec.instances)
         .filter(|(_, v)| parse(&v.metadata.creation_timestamp).is_some_and(|t| t < born))
         .map(|(o, _)| *o)
         .collect()
@@ -127,18 +131,14 @@ fn shrink(view: &View<'_>, record: &Record, plan: &mut Plan) {
     if record.target.is_some() {
         return;
     }
-    for instance in view.instances.values().filter(|i| i.ordinal >= view.wanted) {
+    for instance in view.instances.values().filter(|i| !view.needs(i, record)) {
         let Some(pod) = instance.pod.filter(|pod| !pod.metadata.is_terminating()) else {
             continue;
         };
-        // While on record it may hold acknowledged writes.
-        let needed = record.holders().contains(instance.name.as_str());
-        if !needed {
-            plan.notes.push(Note::normal(
-                "ScaledIn",
-                format!("{} is removed; its volume stays", pod.metadata.name),
-            ));
-            plan.delete_pods.push(instance.ordinal);
-        }
+        plan.notes.push(Note::normal(
+            "ScaledIn",
+            format!("{} is removed; its volume stays", pod.metadata.name),
+        ));
+        plan.delete_pods.push(instance.ordinal);
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn upkeep(view: &View<'_>, record: &Record, now: Now) -> Upkeep {
             continue; // told to stop first
         }
         let acknowledge = members.contains(&replica.name);
-        match need(replica, up, source, &host, acknowledge, now) {
+        match need(replica, up, source, &host, acknowledge) {
             Need::Follow => {
                 let recently = replica
                     .sight
@@ -76,8 +76,7 @@ pub(super) fn upkeep(view: &View<'_>, record: &Record, now: Now) -> Upkeep {
                 }
             }
             Need::Reseed(why) if source.writable() && !replica.leaving() => {
-                let donor =
-                    donor(view, record, up, now).map_or(host.clone(), |d| view.host(&d.name));
+                let donor = donor(view, record, up).map_or(host.clone(), |d| view.host(&d.name));
                 upkeep.notes.push(Note::warning(
                     "Reseeding",
                     format!("{} is seeded anew by clone: {why}", replica.name),
@@ -94,7 +93,7 @@ pub(super) fn upkeep(view: &View<'_>, record: &Record, now: Now) -> Upkeep {
         }
     }
     if source.writable() {
-        change_quorum(view, record, quorum, primary, source, now, &mut upkeep);
+        change_quorum(view, record, quorum, primary, source, &mut upkeep);
     }
     upkeep
 }
@@ -116,9 +115,8 @@ fn need(
     source: &Up<'_>,
     host: &str,
     acknowledge: bool,
-    now: Now,
 ) -> Need {
-    if replica.is_errant(now.instant) {
+    if replica.is_errant() {
         let own = replica
             .suspicion()
             .map(|s| s.transactions.to_string())
@@ -150,18 +148,13 @@ fn need(
 
 /// A replica to clone from, to spare the primary; `None` for the primary. Never one that has less
 /// of the history than the instance that is seeded (mariadb#1108).
-fn donor<'v, 'a>(
-    view: &'v View<'a>,
-    record: &Record,
-    seeded: &Up<'_>,
-    now: Now,
-) -> Option<&'v Instance<'a>> {
+fn donor<'v, 'a>(view: &'v View<'a>, record: &Record, seeded: &Up<'_>) -> Option<&'v Instance<'a>> {
     let host = view.host(record.current.as_deref()?);
     view.up()
         .filter(|(i, up)| {
             up.replicates_from(&host)
                 && !i.leaving()
-                && !i.is_errant(now.instant)
+                && i.suspicion().is_none()
                 && i.ordinal < view.wanted
                 && up.server.semi_sync_replica
                 && up.executed.count() >= seeded.executed.count()
@@ -178,7 +171,6 @@ fn change_quorum(
     quorum: &QuorumRecord,
     primary: &Instance<'_>,
     source: &Up<'_>,
-    now: Now,
     upkeep: &mut Upkeep,
 ) {
     let host = view.host(&primary.name);
@@ -194,7 +186,7 @@ fn change_quorum(
                 .commands
                 .push((primary.ordinal, Command::SetAcks { acks }));
         }
-        let wanted = wanted_members(view, quorum, source, &host, now);
+        let wanted = wanted_members(view, quorum, source, &host);
         let works = |m: &str| view.named(m).is_some_and(|i| i.up.is_some());
         if let Some(step) = quorum::step(&quorum.current, &wanted, works) {
             let changed = QuorumRecord::changing(quorum.current.clone(), step);
@@ -277,12 +269,11 @@ fn wanted_members(
     quorum: &QuorumRecord,
     source: &Up<'_>,
     host: &str,
-    now: Now,
 ) -> BTreeSet<String> {
     view.instances
         .values()
         .filter(|i| i.ordinal < view.wanted && i.name != quorum.current.primary)
-        .filter(|i| !i.is_errant(now.instant) && i.phase() != Some(InstancePhase::Cloning))
+        .filter(|i| !i.is_errant() && i.phase() != Some(InstancePhase::Cloning))
         .filter(|i| {
             let member = quorum.current.members.contains(&i.name);
             match &i.up {
@@ -290,9 +281,7 @@ fn wanted_members(
                     member || (keeps_up(up) && i.suspicion().is_none())
                 }
                 // Not replicating yet is no reason to leave, unless its data is of no more use.
-                Some(up) => {
-                    member && !matches!(need(i, up, source, host, true, now), Need::Reseed(_))
-                }
+                Some(up) => member && !matches!(need(i, up, source, host, true), Need::Reseed(_)),
                 None => member,
             }
         })
@@ -336,11 +325,7 @@ pub(super) fn all_ready(view: &View<'_>, record: &Record) -> bool {
 
 /// Role labels that are wrong. Services select by them, so: the old role goes before the new one
 /// comes, and an instance with transactions of its own is in no service (moco#801).
-pub(super) fn labels(
-    view: &View<'_>,
-    record: &Record,
-    now: Now,
-) -> BTreeMap<u32, Option<&'static str>> {
+pub(super) fn labels(view: &View<'_>, record: &Record) -> BTreeMap<u32, Option<&'static str>> {
     let serving = record.target.is_none()
         && record
             .current
@@ -366,7 +351,7 @@ pub(super) fn labels(
                 (true, None) => is
                     .filter(|role| *role == "primary" && record.target.is_none())
                     .map(|_| "primary"),
-                (false, _) if instance.is_errant(now.instant) => None,
+                (false, _) if instance.is_errant() => None,
                 (false, Some(_)) if is_ready(view, record, instance) => Some("replica"),
                 // Without a primary nothing replicates; what readers see is as good as before.
                 (false, Some(up)) => {

@@ -28,7 +28,7 @@ pub(super) fn status(
     let rows: Vec<InstanceRow> = view
         .instances
         .values()
-        .map(|i| row(view, record, i, now))
+        .map(|i| row(view, record, i))
         .collect();
     let ready = view
         .instances
@@ -190,7 +190,7 @@ fn rfc3339(now: Now) -> String {
     now.wall.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-fn row(view: &View<'_>, record: &Record, instance: &Instance<'_>, now: Now) -> InstanceRow {
+fn row(view: &View<'_>, record: &Record, instance: &Instance<'_>) -> InstanceRow {
     let ready = replicas::is_ready(view, record, instance);
     let primary = record.current.as_ref() == Some(&instance.name);
     let role = match (&instance.up, primary) {
@@ -205,7 +205,7 @@ fn row(view: &View<'_>, record: &Record, instance: &Instance<'_>, now: Now) -> I
         state: if ready {
             "ready".into()
         } else {
-            state(view, record, instance, now)
+            state(view, record, instance)
         },
         version: instance.up.as_ref().map(|up| up.server.version.clone()),
         node: instance
@@ -214,14 +214,14 @@ fn row(view: &View<'_>, record: &Record, instance: &Instance<'_>, now: Now) -> I
             .filter(|n| !n.is_empty()),
         errant: instance
             .suspicion()
-            .filter(|s| s.confirmed(now.instant))
+            .filter(|s| s.confirmed())
             .map(|s| s.transactions.to_string()),
         config_hash: instance.up.as_ref().map(|up| up.status.config_hash.clone()),
     }
 }
 
 /// Why an instance is not ready.
-fn state(view: &View<'_>, record: &Record, instance: &Instance<'_>, now: Now) -> String {
+fn state(view: &View<'_>, record: &Record, instance: &Instance<'_>) -> String {
     let Some(pod) = instance.pod else {
         return "has no pod yet".into();
     };
@@ -229,7 +229,7 @@ fn state(view: &View<'_>, record: &Record, instance: &Instance<'_>, now: Now) ->
         return "its pod is being deleted".into();
     }
     if let Some(up) = &instance.up {
-        if instance.is_errant(now.instant) {
+        if instance.is_errant() {
             return "has transactions of its own that the primary has not; it is rebuilt".into();
         }
         if instance.suspicion().is_some() {

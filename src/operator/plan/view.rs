@@ -1,6 +1,6 @@
 //! The instances of a cluster as a plan sees them, with the algebra done once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 
@@ -20,6 +20,8 @@ pub(super) struct View<'a> {
     pub(super) namespace: &'a str,
     /// How many instances are wanted.
     pub(super) wanted: u32,
+    /// Instances with volumes of an earlier cluster, until there is a first primary.
+    adopted: &'a BTreeSet<u32>,
     /// By ordinal.
     pub(super) instances: BTreeMap<u32, Instance<'a>>,
 }
@@ -47,7 +49,12 @@ pub(super) struct Up<'a> {
 }
 
 impl<'a> View<'a> {
-    pub(super) fn new(cluster: &'a Cluster, observed: &'a Observed, record: &Record) -> Self {
+    pub(super) fn new(
+        cluster: &'a Cluster,
+        observed: &'a Observed,
+        record: &Record,
+        adopted: &'a BTreeSet<u32>,
+    ) -> Self {
         let name = cluster.metadata.name.as_str();
         let wanted = if cluster.spec.offline {
             0
@@ -58,7 +65,8 @@ impl<'a> View<'a> {
         let on_record = on_record.filter_map(|holder| resources::ordinal(name, holder));
         let ordinals = (0..wanted)
             .chain(observed.pods.keys().copied())
-            .chain(on_record);
+            .chain(on_record)
+            .chain(adopted.iter().copied());
         let instances = ordinals
             .map(|ordinal| (ordinal, Instance::new(name, ordinal, observed)))
             .collect();
@@ -66,14 +74,18 @@ impl<'a> View<'a> {
             cluster: name,
             namespace: &cluster.metadata.namespace,
             wanted,
+            adopted,
             instances,
         }
     }
 
-    /// Whether an instance must have a pod: it is wanted, or it may hold acknowledged writes (one
+    /// Whether an instance must have a pod: it is wanted, or it may be the one with the newest data
+    /// of an adopted set, or it may hold acknowledged writes (one
     /// that is to go leaves the record first).
     pub(super) fn needs(&self, instance: &Instance<'_>, record: &Record) -> bool {
-        instance.ordinal < self.wanted || record.holders().contains(instance.name.as_str())
+        instance.ordinal < self.wanted
+            || self.adopted.contains(&instance.ordinal)
+            || record.holders().contains(instance.name.as_str())
     }
 
     /// The instance of that name, if it belongs here.
@@ -144,8 +156,8 @@ impl<'a> Instance<'a> {
     }
 
     /// Whether it was confirmed to have transactions of its own.
-    pub(super) fn is_errant(&self, now: Instant) -> bool {
-        self.suspicion().is_some_and(|s| s.confirmed(now))
+    pub(super) fn is_errant(&self) -> bool {
+        self.suspicion().is_some_and(|s| s.confirmed())
     }
 
     /// A surplus that is being looked at, or confirmed.

@@ -18,8 +18,9 @@ pub(super) fn bootstrap(
     adopted: &BTreeSet<u32>,
     now: Now,
 ) -> Decision {
-    let wanted = || view.instances.values().filter(|i| i.ordinal < view.wanted);
-    let absent: Vec<&str> = wanted()
+    let absent: Vec<&str> = view
+        .instances
+        .values()
         .filter(|i| adopted.contains(&i.ordinal) && i.up.is_none())
         .map(|i| i.name.as_str())
         .collect();
@@ -30,8 +31,7 @@ pub(super) fn bootstrap(
         );
         return Decision::wait(Phase::Bootstrapping, reason);
     }
-    let up: Vec<(&Instance<'_>, &Up<'_>)> =
-        view.up().filter(|(i, _)| i.ordinal < view.wanted).collect();
+    let up: Vec<(&Instance<'_>, &Up<'_>)> = view.up().collect();
     let needed = 1 + quorum::acks_for(view.wanted.saturating_sub(1) as usize) as usize;
     // The first instance is waited for while it is on its way: people expect it to be the primary.
     let first_is_coming = view

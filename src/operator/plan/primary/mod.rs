@@ -226,5 +226,5 @@ fn is_promoted(up: &Up<'_>, acks: u32) -> bool {
     } else {
         up.server.semi_sync_source && up.server.semi_sync_wait_for == acks
     };
-    up.server.replication.is_none() && rules
+    up.status.promoted && up.server.replication.is_none() && rules
 }

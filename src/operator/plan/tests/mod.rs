@@ -253,6 +253,22 @@ fn cnpg_1710_offline_and_back_keeps_everything() {
 }
 
 #[test]
+fn bitpoke_892_a_cluster_created_again_has_its_writes_wherever_they_are() {
+    for instances in [1, 3, 5] {
+        let mut world = running(3);
+        let promote = (PROMOTE_ANNOTATION.to_owned(), "demo-2".to_owned());
+        world.cluster.metadata.annotations.extend([promote]);
+        world.must_settle();
+        world.slow.extend([0]);
+        world.tick(true); // demo-0 lacks this one
+        world.slow.clear();
+        world.recreate(instances);
+        world.must_settle(); // asserts that nothing acknowledged is lost
+        assert_eq!(u32::try_from(world.pods.len()), Ok(instances));
+    }
+}
+
+#[test]
 fn a_paused_cluster_is_not_touched() {
     let mut world = running(3);
     world.cluster.spec.paused = true;

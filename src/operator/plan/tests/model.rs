@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::super::{Plan, plan};
-use crate::api::{MySQLClusterSpec, Phase};
+use crate::api::{MySQLClusterSpec, MySQLClusterStatus, Phase};
 use crate::instance::{Command, InstancePhase, InstanceStatus};
 use crate::mysql::{GtidSet, Receiver, Replication, ServerState, ThreadState};
 use crate::operator::kinds::{Cluster, Pod, VolumeClaim};
@@ -36,6 +36,7 @@ pub(super) struct Server {
     ss_replica: bool,
     ss_source: bool,
     wait_for: u32,
+    promoted: bool,
     app_hash: String,
 }
 
@@ -62,6 +63,13 @@ pub(super) struct World {
 
 fn uuid(ordinal: u32) -> String {
     format!("{ordinal:08x}-0000-0000-0000-000000000000")
+}
+
+/// A claim as old as the world.
+fn volume() -> VolumeClaim {
+    let mut claim = VolumeClaim::default();
+    claim.metadata.creation_timestamp = Some("1970-01-01T00:00:00Z".into());
+    claim
 }
 
 impl World {
@@ -93,6 +101,18 @@ impl World {
             failovers: 0,
             notes: Vec::new(),
         }
+    }
+
+    /// The cluster object is deleted, and one of the same name created later: volumes stay.
+    pub(super) fn recreate(&mut self, instances: u32) {
+        for server in self.servers.values_mut() {
+            server.crash();
+        }
+        self.pods.clear();
+        self.suspicions.clear();
+        self.cluster.status = MySQLClusterStatus::default();
+        self.cluster.spec.instances = instances;
+        self.cluster.metadata.creation_timestamp = Some("2026-01-01T00:00:00Z".into());
     }
 
     /// Time goes by: pods that should run come up, replicas receive and apply, clients write.
@@ -284,7 +304,7 @@ impl World {
             volumes: self
                 .servers
                 .keys()
-                .map(|o| (*o, Arc::new(VolumeClaim::default())))
+                .map(|o| (*o, Arc::new(volume())))
                 .collect(),
             claims: BTreeMap::new(),
             sights,
@@ -426,6 +446,7 @@ impl World {
         match command {
             Command::StopReceiver => server.receiver = false,
             Command::Demote => {
+                server.promoted = false;
                 if server.pending.is_empty() {
                     server.read_only = true;
                 } else {
@@ -434,6 +455,7 @@ impl World {
             }
             Command::Follow(follow) => {
                 assert!(server.read_only);
+                server.promoted = false;
                 let source = by_host(&follow.source_host);
                 if server.source != source {
                     server.received = GtidSet::default();
@@ -448,7 +470,11 @@ impl World {
                     server.ss_replica = false;
                     server.ss_source = promote.acks > 0;
                     server.wait_for = promote.acks;
+                    server.promoted = true;
                 }
+            }
+            Command::SetAcks { .. } | Command::Open if !server.promoted => {
+                panic!("demo-{ordinal} refuses {command:?}: it was not promoted");
             }
             Command::SetAcks { acks } => {
                 server.ss_source = *acks > 0;
@@ -511,7 +537,7 @@ impl Server {
             self.ss_replica,
             self.ss_source,
         ) = Default::default();
-        self.wait_for = 1;
+        (self.wait_for, self.promoted) = (1, false);
     }
 
     fn crash(&mut self) {
@@ -551,6 +577,7 @@ impl Server {
             },
             message: String::new(),
             starts: 1,
+            promoted: self.promoted,
             stopping: pod.metadata.is_terminating(),
             config_hash: "c".into(),
             app_hash: self.app_hash.clone(),
