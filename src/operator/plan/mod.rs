@@ -174,6 +174,18 @@ pub fn plan(
         return plan;
     }
 
+    // The picture is about to be whole: nothing is judged by half of it, as when an operator takes
+    // the lead and has heard of the replicas only.
+    if view
+        .instances
+        .values()
+        .any(|i| i.about_to_speak(now.instant))
+    {
+        plan.status = cluster.status.clone();
+        plan.look_again = Some(view::FIRST_WORD);
+        return plan;
+    }
+
     let outdated = pods::outdated(&view, observed);
     let request = cluster.metadata.annotations.get(PROMOTE_ANNOTATION);
     let fulfilled = request.is_some() && request == record.current.as_ref();

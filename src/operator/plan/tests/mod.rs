@@ -2,10 +2,14 @@
 
 mod model;
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use self::model::World;
 use crate::api::{PROMOTE_ANNOTATION, Phase};
+use crate::operator::kinds::{ContainerState, ContainerStatus};
+use crate::operator::observe::{Now, Observed};
 use crate::operator::resources::ROLE_LABEL;
 
 /// A cluster that is up, with some writes in it.
@@ -105,7 +109,7 @@ fn unknown_is_not_down_while_a_replica_still_hears_the_primary() {
     let (mut observed, now) = world.observe();
     let sight = observed.sights.get_mut(&0).unwrap();
     sight.fresh = false;
-    sight.since = now.instant - std::time::Duration::from_mins(1);
+    sight.since = now.instant - Duration::from_mins(1);
     let step = super::plan(&world.cluster, &observed, None, model::TERM, now);
     assert!(!step.record_changed && step.commands.is_empty(), "{step:?}");
     assert!(
@@ -113,6 +117,58 @@ fn unknown_is_not_down_while_a_replica_still_hears_the_primary() {
         "{}",
         step.status.reason
     );
+}
+
+/// The sight of `ordinal` as an operator has it that has just taken the lead.
+fn unspoken(world: &mut World, ordinal: u32, ago: Duration) -> (Observed, Now) {
+    let container = ContainerStatus {
+        state: ContainerState {
+            running: Some(serde_json::json!({})),
+            ..ContainerState::default()
+        },
+        ..ContainerStatus::default()
+    };
+    let pod = world.pods.get_mut(&ordinal).unwrap();
+    pod.status.container_statuses = vec![container];
+    let (mut observed, now) = world.observe();
+    let sight = observed.sights.get_mut(&ordinal).unwrap();
+    (sight.status, sight.fresh, sight.read_at) = (None, false, None);
+    sight.since = now.instant.checked_sub(ago).unwrap();
+    (observed, now)
+}
+
+#[test]
+fn an_operator_that_takes_the_lead_does_not_fail_over_for_want_of_news() {
+    let mut world = running(3);
+    world.must_settle();
+    for ago in [Duration::ZERO, Duration::from_secs(2)] {
+        let (observed, now) = unspoken(&mut world, 0, ago);
+        let step = super::plan(&world.cluster, &observed, None, model::TERM, now);
+        assert!(!step.record_changed && !step.acts(), "{step:?}");
+        assert!(step.look_again.is_some());
+        let said = step.status.phase != world.cluster.status.phase;
+        assert_eq!(said, ago > Duration::from_secs(1), "{step:?}");
+    }
+}
+
+#[test]
+fn a_primary_that_can_not_be_read_for_a_moment_is_not_down() {
+    let mut world = running(3);
+    let (mut observed, mut now) = world.observe();
+    let sight = observed.sights.get_mut(&0).unwrap();
+    sight.status.as_mut().unwrap().server = None;
+    sight.mute_since = Some(now.instant);
+    let step = super::plan(&world.cluster, &observed, None, model::TERM, now);
+    assert!(!step.record_changed && !step.acts(), "{step:?}");
+    // Its replicas do not hear of it any more either: it hangs.
+    now.instant += Duration::from_secs(4);
+    for ordinal in [1, 2] {
+        let status = observed.sights.get_mut(&ordinal).unwrap().status.as_mut();
+        let server = status.unwrap().server.as_mut().unwrap();
+        server.replication.as_mut().unwrap().source_silent_ms = 4000;
+    }
+    let step = super::plan(&world.cluster, &observed, None, model::TERM, now);
+    assert_eq!(step.commands.len(), 2, "{step:?}");
 }
 
 #[test]

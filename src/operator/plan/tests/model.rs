@@ -231,6 +231,7 @@ impl World {
             read_at: Some(self.now),
             fresh,
             since: entry.1,
+            mute_since: None,
             error: String::new(),
             told_to_follow: None,
             suspicion: self.suspicions.get(&ordinal).cloned(),
