@@ -7,7 +7,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use self::model::World;
-use crate::api::{PROMOTE_ANNOTATION, Phase};
+use crate::api::{MySQLClusterStatus, PROMOTE_ANNOTATION, Phase};
+use crate::instance::Command;
 use crate::operator::kinds::{ContainerState, ContainerStatus};
 use crate::operator::observe::{Now, Observed};
 use crate::operator::resources::ROLE_LABEL;
@@ -329,6 +330,24 @@ fn mariadb_1108_a_primary_on_an_empty_volume_is_not_opened() {
     world.servers.insert(0, model::Server::default());
     world.must_settle();
     assert_ne!(world.current(), Some(0));
+}
+
+#[test]
+fn a_running_cluster_whose_record_is_lost_is_closed_before_a_primary_is_chosen() {
+    let mut world = running(3);
+    world.must_settle();
+    world.cluster.status = MySQLClusterStatus::default();
+    // demo-1 was read after a commit that the reading of demo-0 does not show yet.
+    let (mut observed, now) = world.observe();
+    let status = observed.sights.get_mut(&1).unwrap().status.as_mut();
+    let server = status.unwrap().server.as_mut().unwrap();
+    server
+        .gtid_executed
+        .push_str(",00000000-0000-0000-0000-000000000000:1-99");
+    let step = super::plan(&world.cluster, &observed, None, model::TERM, now);
+    assert!(!step.record_changed, "{step:?}");
+    assert_eq!(step.commands, [(0, Command::Demote)]);
+    world.must_settle();
 }
 
 #[derive(Clone, Debug)]
