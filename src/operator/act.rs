@@ -34,6 +34,8 @@ pub(super) struct Done {
     pub(super) problem: Option<String>,
     /// Hash of the application account that the database now has.
     pub(super) app_account: Option<String>,
+    /// The cluster's metadata, where it was changed.
+    pub(super) cluster: Option<Meta>,
     /// Highest term by which a command was refused as stale; 0 for none.
     pub(super) stale_term: u64,
 }
@@ -140,7 +142,7 @@ impl Actor {
         self.pods_and_volumes(cluster, observed, plan, &mut done)
             .await?;
         if plan.clear_promote {
-            self.clear_promote(cluster).await?;
+            done.cluster = Some(self.clear_promote(cluster).await?);
         }
         Ok(done)
     }
@@ -303,7 +305,8 @@ impl Actor {
         }
     }
 
-    async fn clear_promote(&self, cluster: &Cluster) -> Result<(), ReconcileError> {
+    /// Takes the request for a handover away. Returns what the metadata is then.
+    pub(super) async fn clear_promote(&self, cluster: &Cluster) -> Result<Meta, ReconcileError> {
         let meta = &cluster.metadata;
         let body = json!({"metadata": {"annotations": {PROMOTE_ANNOTATION: null}}});
         let patched: Patched = self
@@ -320,6 +323,6 @@ impl Actor {
         self.stores
             .clusters
             .expect(&meta.key(), &now.uid, &now.resource_version);
-        Ok(())
+        Ok(patched.metadata)
     }
 }

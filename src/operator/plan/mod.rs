@@ -208,7 +208,9 @@ pub fn plan(
     } else if let Some(changed) = decision.record {
         plan.notes = decision.notes;
         plan.record_changed = true;
+        plan.clear_promote = decision.drop_request && request.is_some();
         plan.status = status::status(cluster, &view, &changed, &situation, term, now);
+        plan.look_again = Some(UNSETTLED);
         return plan;
     } else {
         plan.commands = decision.commands;
@@ -222,6 +224,7 @@ pub fn plan(
                 status: plan.status,
                 record_changed: true,
                 notes: upkeep.notes,
+                look_again: Some(UNSETTLED),
                 ..Plan::default()
             };
         }
@@ -287,16 +290,19 @@ fn handover<'r>(
     if current.ordinal >= view.wanted {
         return to_any(format!("{} is to be removed", current.name));
     }
-    if let Some(to) = request.filter(|to| *to != current.name) {
+    // Last of all instances, and only when another that is up to date can take over.
+    let settled = replicas::all_ready(view, record);
+    let only_primary = outdated.contains(&current.ordinal) && outdated.len() == 1;
+    let updating = settled && only_primary && view.wanted > 1;
+    // A request that can't be met must not hold up the update.
+    let exists = |to: &str| view.named(to).is_some_and(|i| i.ordinal < view.wanted);
+    if let Some(to) = request.filter(|to| *to != current.name && (exists(to) || !updating)) {
         return Some(Handover {
             to: Some(to),
             reason: format!("annotation {PROMOTE_ANNOTATION}"),
         });
     }
-    // Last of all instances, and only when another that is up to date can take over.
-    let settled = replicas::all_ready(view, record);
-    let only_primary = outdated.contains(&current.ordinal) && outdated.len() == 1;
-    if settled && only_primary && view.wanted > 1 {
+    if updating {
         return to_any(format!("{} is to be updated", current.name));
     }
     None

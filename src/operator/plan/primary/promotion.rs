@@ -211,6 +211,8 @@ impl Promotion<'_, '_> {
                 "PromotionAbandoned",
                 format!("{} is not promoted: {why}", self.target),
             )],
+            // Else it would be tried again at once, with writes stopped each time.
+            drop_request: self.is_switchover(),
             record: Some(Record {
                 target: None,
                 operation: None,

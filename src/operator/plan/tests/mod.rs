@@ -11,7 +11,7 @@ use crate::api::{MySQLClusterStatus, PROMOTE_ANNOTATION, Phase};
 use crate::instance::Command;
 use crate::operator::kinds::{ContainerState, ContainerStatus};
 use crate::operator::observe::{Now, Observed};
-use crate::operator::resources::ROLE_LABEL;
+use crate::operator::resources::{ROLE_LABEL, TEMPLATE_HASH_ANNOTATION};
 
 /// A cluster that is up, with some writes in it.
 fn running(instances: u32) -> World {
@@ -210,6 +210,38 @@ fn a_request_to_promote_a_stranger_is_refused_in_words() {
             .iter()
             .any(|n| n.starts_with("SwitchoverRefused") && n.contains("demo-7"))
     );
+}
+
+#[test]
+fn a_switchover_that_is_given_up_is_not_tried_for_ever() {
+    let mut world = running(3);
+    world.must_settle();
+    world.slow.insert(2);
+    world.tick(true); // acknowledged by demo-1 alone
+    let promote = (PROMOTE_ANNOTATION.to_owned(), "demo-2".to_owned());
+    world.cluster.metadata.annotations.extend([promote]);
+    world.reconcile(usize::MAX);
+    assert_eq!(world.cluster.status.phase, Phase::SwitchingOver);
+    world.later(Duration::from_secs(31));
+    world.must_settle();
+    assert_eq!(world.current(), Some(0));
+    assert!(world.cluster.metadata.annotations.is_empty());
+}
+
+#[test]
+fn a_request_to_promote_a_stranger_does_not_hold_up_an_update() {
+    let mut world = running(3);
+    world.must_settle();
+    let promote = (PROMOTE_ANNOTATION.to_owned(), "demo-7".to_owned());
+    world.cluster.metadata.annotations.extend([promote]);
+    world.template = "t2".into();
+    for _ in 0..60 {
+        world.tick(true);
+        world.reconcile(usize::MAX);
+    }
+    assert!(world.pods.values().all(|pod| {
+        pod.metadata.annotations.get(TEMPLATE_HASH_ANNOTATION) == Some(&world.template)
+    }));
 }
 
 #[test]

@@ -95,6 +95,12 @@ impl World {
         }
     }
 
+    /// Time alone goes by.
+    pub(super) fn later(&mut self, by: Duration) {
+        self.now += by;
+        self.wall += by;
+    }
+
     /// Time goes by: pods that should run come up, replicas receive and apply, clients write.
     pub(super) fn tick(&mut self, write: bool) {
         self.now += Duration::from_millis(500);
@@ -322,6 +328,9 @@ impl World {
                 budget -= 1;
                 self.acts += 1;
                 self.cluster.status = step.status;
+                if step.clear_promote {
+                    self.cluster.metadata.annotations.clear();
+                }
                 continue;
             }
             let before = self.acts;
