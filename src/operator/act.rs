@@ -185,9 +185,10 @@ impl Actor {
         }
         for ordinal in &plan.apply_volumes {
             let claim = self.children.volume_claim(cluster, *ordinal);
+            // One that is refused (a quota) keeps no other instance from what it needs.
             if let Some(problem) = self.children.apply(&claim).await? {
                 done.problem = Some(problem);
-                return Ok(());
+                continue;
             }
             self.stores
                 .volumes
@@ -206,12 +207,12 @@ impl Actor {
                 Ok(pod) => pod,
                 Err(invalid) => {
                     done.problem = Some(invalid.to_string());
-                    return Ok(());
+                    continue;
                 }
             };
             if let Some(problem) = self.children.apply(&pod).await? {
                 done.problem = Some(problem);
-                return Ok(());
+                continue;
             }
             self.stores
                 .pods
