@@ -166,6 +166,10 @@ impl ClusterReconciler {
             let mut observed = self.observe(&cluster)?;
             observed.templates.clone_from(&templates);
             let step = plan(&cluster, &observed, problem.as_deref(), term, now);
+            // API writes are fenced; commands do not all go through the API server.
+            if self.leadership.current() != (Leadership::Leader { term }) {
+                return Ok(Outcome::Done);
+            }
             outcome = step.look_again.map_or(Outcome::Done, Outcome::RequeueAfter);
             let before = cluster.status.clone();
             if step.record_changed {
