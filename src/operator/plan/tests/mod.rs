@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use self::model::World;
-use crate::api::{MySQLClusterStatus, PROMOTE_ANNOTATION, Phase};
+use crate::api::{MySQLClusterStatus, PROMOTE_ANNOTATION, Phase, Quorum, QuorumRecord};
 use crate::instance::Command;
 use crate::operator::kinds::{ContainerState, ContainerStatus};
 use crate::operator::observe::{Now, Observed};
@@ -242,6 +242,52 @@ fn a_request_to_promote_a_stranger_does_not_hold_up_an_update() {
     assert!(world.pods.values().all(|pod| {
         pod.metadata.annotations.get(TEMPLATE_HASH_ANNOTATION) == Some(&world.template)
     }));
+}
+
+#[test]
+fn a_failover_whose_target_can_not_apply_goes_back_to_a_primary_that_returns() {
+    let mut world = running(2);
+    world.must_settle();
+    world.kill(0);
+    world.servers.get_mut(&1).unwrap().broken = Some("disk full".into());
+    world.reconcile(usize::MAX);
+    assert_eq!(
+        world.cluster.status.target_primary.as_deref(),
+        Some("demo-1")
+    );
+    for _ in 0..5 {
+        world.tick(false);
+        world.reconcile(usize::MAX);
+    }
+    assert_eq!(world.current(), Some(0));
+    assert!(!world.servers[&0].read_only, "{:#?}", world.cluster.status);
+    world.servers.get_mut(&1).unwrap().broken = None;
+    world.must_settle();
+}
+
+#[test]
+fn a_replica_of_no_use_does_not_keep_a_new_primary_from_its_quorum() {
+    let mut world = running(2);
+    world.must_settle();
+    // As after a promotion, with a replica that lacks what the primary has purged.
+    let chosen = Quorum {
+        primary: "demo-0".into(),
+        members: vec!["demo-1".into()],
+        acks: 1,
+    };
+    world.cluster.status.quorum = Some(QuorumRecord {
+        current: Quorum {
+            primary: "demo-0".into(),
+            ..Quorum::default()
+        },
+        next: Some(chosen),
+        barrier: None,
+    });
+    let primary = world.servers.get_mut(&0).unwrap();
+    primary.purged = primary.executed.clone();
+    world.delete_by_force(1);
+    world.servers.insert(1, model::Server::default());
+    world.must_settle();
 }
 
 #[test]

@@ -25,6 +25,9 @@ pub(super) const TERM: u64 = 1;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Server {
     pub(super) executed: GtidSet,
+    pub(super) purged: GtidSet,
+    /// Why its applier can't go on.
+    pub(super) broken: Option<String>,
     received: GtidSet,
     /// In the binary log, not acknowledged.
     pending: GtidSet,
@@ -426,7 +429,7 @@ impl World {
             assert!(donor.running, "clone from a server that is down");
             let server = self.servers.get_mut(&ordinal).unwrap();
             assert!(server.read_only, "clone onto a writable server");
-            server.executed = donor.executed;
+            (server.executed, server.purged) = (donor.executed.clone(), donor.executed);
             (server.received, server.pending, server.source) = Default::default();
             server.crash();
             return;
@@ -453,7 +456,7 @@ impl World {
             }
             Command::Promote(promote) => {
                 let required: GtidSet = promote.required.parse().unwrap();
-                if required.is_subset_of(&server.executed) {
+                if server.broken.is_none() && required.is_subset_of(&server.executed) {
                     (server.source, server.receiver, server.connected) = (None, false, false);
                     server.ss_replica = false;
                     server.ss_source = promote.acks > 0;
@@ -541,7 +544,9 @@ impl Server {
                 },
                 error: String::new(),
             },
-            applier: if self.receiver {
+            applier: if let Some(error) = &self.broken {
+                ThreadState::Failed(error.clone())
+            } else if self.receiver {
                 ThreadState::On
             } else {
                 ThreadState::Off
@@ -569,7 +574,7 @@ impl Server {
                 server_uuid: uuid(ordinal),
                 super_read_only: self.read_only,
                 gtid_executed: self.executed.to_string(),
-                gtid_purged: String::new(),
+                gtid_purged: self.purged.to_string(),
                 semi_sync_source: self.ss_source,
                 semi_sync_wait_for: self.wait_for,
                 semi_sync_clients: clients,
