@@ -154,6 +154,10 @@ impl World {
             };
             let reachable = !self.cut.contains(ordinal) && !self.cut.contains(&source);
             if let Some(from) = snapshot.get(&source).filter(|s| s.running && reachable) {
+                let held = server.executed.union(&server.received);
+                if !from.purged.is_subset_of(&held) {
+                    continue; // error 1236
+                }
                 server.connected = true;
                 if self.slow.contains(ordinal) {
                     continue;
