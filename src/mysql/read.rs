@@ -37,11 +37,13 @@ WHERE c.CHANNEL_NAME = '' AND c.HOST <> ''";
 
 /// `super_read_only` counts only together with `read_only`: while `SET super_read_only=ON` waits for
 /// running commits, 9.7 already shows one of the two as ON; both are ON once it is done.
+///
+/// The sets come last: what was committed under other rules than those read before them is in them.
 const GLOBALS: &str = "\
 SELECT @@version, @@server_uuid, @@GLOBAL.super_read_only AND @@GLOBAL.read_only, \
-  REPLACE(@@GLOBAL.gtid_executed, '\\n', ''), REPLACE(@@GLOBAL.gtid_purged, '\\n', ''), \
   @@GLOBAL.rpl_semi_sync_source_enabled, @@GLOBAL.rpl_semi_sync_source_wait_for_replica_count, \
-  @@GLOBAL.rpl_semi_sync_replica_enabled";
+  @@GLOBAL.rpl_semi_sync_replica_enabled, \
+  REPLACE(@@GLOBAL.gtid_executed, '\\n', ''), REPLACE(@@GLOBAL.gtid_purged, '\\n', '')";
 
 const COUNTERS: &str = "\
 SELECT VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME IN \
@@ -113,6 +115,18 @@ impl Channel {
         let behind = self.applying.filter(known).or(self.applied.filter(known))?;
         Some((self.queued.filter(known)? - behind).max(0.0))
     }
+}
+
+/// An error without the number of the attempt that it speaks of, which is another each second: the
+/// state of a replica that can't connect would never stand still.
+fn without_attempt(error: &str) -> String {
+    let Some((before, rest)) = error.split_once(" This was attempt ") else {
+        return error.to_owned();
+    };
+    rest.split_once(". ").map_or_else(
+        || before.to_owned(),
+        |(_, after)| format!("{before} {after}"),
+    )
 }
 
 fn is_connect_error(message: &str) -> bool {
@@ -212,7 +226,7 @@ pub async fn read_channel(session: &mut Session) -> Result<Option<Channel>, Mysq
         host: row.take()?,
         receiver_state: row.take()?,
         receiver_errno: row.take()?,
-        receiver_error: row.take()?,
+        receiver_error: without_attempt(&row.take::<String>()?),
         received: row.take()?,
         signs: row.take()?,
         ..Channel::default()
@@ -250,11 +264,11 @@ pub async fn read_globals(session: &mut Session) -> Result<ServerState, MysqlErr
         version: row.take()?,
         server_uuid: row.take()?,
         super_read_only: row.take()?,
-        gtid_executed: row.take()?,
-        gtid_purged: row.take()?,
         semi_sync_source: row.take()?,
         semi_sync_wait_for: row.take()?,
         semi_sync_replica: row.take()?,
+        gtid_executed: row.take()?,
+        gtid_purged: row.take()?,
         ..ServerState::default()
     })
 }
@@ -350,6 +364,22 @@ mod tests {
         stopped.receiver_error =
             "Got fatal error 1236 from source when reading data from binary log".into();
         assert!(matches!(stopped.receiver(), ThreadState::Failed(_)));
+    }
+
+    #[test]
+    fn the_same_trouble_has_the_same_words_each_second() {
+        let at = |attempt: u32| {
+            without_attempt(&format!(
+                "Error connecting to source 'x@y:3306'. This was attempt {attempt}/315360000, with a delay of 1 seconds between attempts. Message: Can't connect (113)"
+            ))
+        };
+        assert_eq!(
+            at(1),
+            "Error connecting to source 'x@y:3306'. Message: Can't connect (113)"
+        );
+        assert_eq!(at(1), at(2));
+        assert!(is_connect_error(&at(1)));
+        assert_eq!(without_attempt("Fatal"), "Fatal");
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(super) struct Done {
     pub(super) problem: Option<String>,
     /// Hash of the application account that the database now has.
     pub(super) app_account: Option<String>,
+    /// The cluster's metadata, where it was changed.
+    pub(super) cluster: Option<Meta>,
     /// Highest term by which a command was refused as stale; 0 for none.
     pub(super) stale_term: u64,
 }
@@ -140,7 +142,7 @@ impl Actor {
         self.pods_and_volumes(cluster, observed, plan, &mut done)
             .await?;
         if plan.clear_promote {
-            self.clear_promote(cluster).await?;
+            done.cluster = Some(self.clear_promote(cluster).await?);
         }
         Ok(done)
     }
@@ -183,9 +185,10 @@ impl Actor {
         }
         for ordinal in &plan.apply_volumes {
             let claim = self.children.volume_claim(cluster, *ordinal);
+            // One that is refused (a quota) keeps no other instance from what it needs.
             if let Some(problem) = self.children.apply(&claim).await? {
                 done.problem = Some(problem);
-                return Ok(());
+                continue;
             }
             self.stores
                 .volumes
@@ -204,12 +207,12 @@ impl Actor {
                 Ok(pod) => pod,
                 Err(invalid) => {
                     done.problem = Some(invalid.to_string());
-                    return Ok(());
+                    continue;
                 }
             };
             if let Some(problem) = self.children.apply(&pod).await? {
                 done.problem = Some(problem);
-                return Ok(());
+                continue;
             }
             self.stores
                 .pods
@@ -303,7 +306,8 @@ impl Actor {
         }
     }
 
-    async fn clear_promote(&self, cluster: &Cluster) -> Result<(), ReconcileError> {
+    /// Takes the request for a handover away. Returns what the metadata is then.
+    pub(super) async fn clear_promote(&self, cluster: &Cluster) -> Result<Meta, ReconcileError> {
         let meta = &cluster.metadata;
         let body = json!({"metadata": {"annotations": {PROMOTE_ANNOTATION: null}}});
         let patched: Patched = self
@@ -320,6 +324,6 @@ impl Actor {
         self.stores
             .clusters
             .expect(&meta.key(), &now.uid, &now.resource_version);
-        Ok(())
+        Ok(patched.metadata)
     }
 }

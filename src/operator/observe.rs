@@ -52,6 +52,8 @@ pub struct Sight {
     pub fresh: bool,
     /// Since when `fresh` is what it is.
     pub since: Instant,
+    /// Since when its manager says that mysqld runs and can't be read, if it does.
+    pub mute_since: Option<Instant>,
     /// Why it is not heard; empty while it is.
     pub error: String,
     /// When it was last told to follow.

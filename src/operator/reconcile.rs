@@ -18,7 +18,7 @@ use super::stores::Stores;
 use crate::api::{MYSQL_CLUSTER, Phase};
 use crate::instance::AppAccount;
 use crate::runtime::{
-    EventRecorder, EventType, Leadership, LeadershipWatch, NotSynced, ObjectKey, ObjectRef,
+    EventRecorder, EventType, Leadership, LeadershipWatch, Meta, NotSynced, ObjectKey, ObjectRef,
     Outcome, ReconcileError, Reconciler,
 };
 
@@ -166,12 +166,20 @@ impl ClusterReconciler {
             let mut observed = self.observe(&cluster)?;
             observed.templates.clone_from(&templates);
             let step = plan(&cluster, &observed, problem.as_deref(), term, now);
+            // API writes are fenced; commands do not all go through the API server.
+            if self.leadership.current() != (Leadership::Leader { term }) {
+                return Ok(Outcome::Done);
+            }
             outcome = step.look_again.map_or(Outcome::Done, Outcome::RequeueAfter);
             let before = cluster.status.clone();
             if step.record_changed {
                 // On record before anything is done.
                 cluster = self.actor.write_status(&cluster, &step).await?;
                 self.publish(&cluster, before.phase, &step);
+                if step.clear_promote {
+                    let metadata = self.actor.clear_promote(&cluster).await?;
+                    update(&mut cluster, metadata)?;
+                }
                 continue;
             }
             let done = self
@@ -186,6 +194,9 @@ impl ClusterReconciler {
             }
             if let Some(hash) = done.app_account {
                 cluster.status.app_account_hash = Some(hash);
+            }
+            if let Some(metadata) = done.cluster {
+                update(&mut cluster, metadata)?;
             }
             if done.stale_term > term {
                 self.leadership.raise_term(done.stale_term + 1);
@@ -251,6 +262,15 @@ impl ClusterReconciler {
             _ => noted.insert(id, now).is_none(),
         }
     }
+}
+
+/// Takes over the metadata that a write of ours answered, provided it is of the spec at hand.
+fn update(cluster: &mut Cluster, metadata: Meta) -> Result<(), ReconcileError> {
+    if metadata.generation != cluster.metadata.generation {
+        return Err(ReconcileError::Conflict("the spec has changed".into()));
+    }
+    cluster.metadata = metadata;
+    Ok(())
 }
 
 /// What a change of phase is worth telling.

@@ -16,7 +16,7 @@ use self::transport::Line;
 pub use self::transport::{Access, Address, CommandFailure};
 use super::observe::{Sight, Suspicion};
 use crate::client::{Client, Fence};
-use crate::instance::{Command, InstanceStatus};
+use crate::instance::{Command, InstancePhase, InstanceStatus};
 use crate::mysql::GtidSet;
 use crate::runtime::ObjectKey;
 
@@ -97,6 +97,7 @@ impl Instances {
                 read_at: None,
                 fresh: false,
                 since: Instant::now(),
+                mute_since: None,
                 error: "not heard of yet".into(),
                 told_to_follow: None,
                 suspicion: None,
@@ -243,6 +244,8 @@ impl Shared {
                 entry.sight.since = now;
                 entry.sight.error.clear();
             }
+            let mute = status.phase == InstancePhase::Running && status.server.is_none();
+            entry.sight.mute_since = mute.then(|| entry.sight.mute_since.unwrap_or(now));
             entry.sight.status = Some(status);
             entry.sight.read_at = Some(now);
             changed.then(|| entry.cluster.clone())

@@ -175,6 +175,18 @@ pub fn plan(
         return plan;
     }
 
+    // The picture is about to be whole: nothing is judged by half of it, as when an operator takes
+    // the lead and has heard of the replicas only.
+    if view
+        .instances
+        .values()
+        .any(|i| i.about_to_speak(now.instant))
+    {
+        plan.status = cluster.status.clone();
+        plan.look_again = Some(view::FIRST_WORD);
+        return plan;
+    }
+
     let outdated = pods::outdated(&view, observed);
     let request = cluster.metadata.annotations.get(PROMOTE_ANNOTATION);
     let fulfilled = request.is_some() && request == record.current.as_ref();
@@ -191,7 +203,9 @@ pub fn plan(
     } else if let Some(changed) = decision.record {
         plan.notes = decision.notes;
         plan.record_changed = true;
+        plan.clear_promote = decision.drop_request && request.is_some();
         plan.status = status::status(cluster, &view, &changed, &situation, term, now);
+        plan.look_again = Some(UNSETTLED);
         return plan;
     } else {
         plan.commands = decision.commands;
@@ -205,6 +219,7 @@ pub fn plan(
                 status: plan.status,
                 record_changed: true,
                 notes: upkeep.notes,
+                look_again: Some(UNSETTLED),
                 ..Plan::default()
             };
         }
@@ -270,16 +285,19 @@ fn handover<'r>(
     if current.ordinal >= view.wanted {
         return to_any(format!("{} is to be removed", current.name));
     }
-    if let Some(to) = request.filter(|to| *to != current.name) {
+    // Last of all instances, and only when another that is up to date can take over.
+    let settled = replicas::all_ready(view, record);
+    let only_primary = outdated.contains(&current.ordinal) && outdated.len() == 1;
+    let updating = settled && only_primary && view.wanted > 1;
+    // A request that can't be met must not hold up the update.
+    let exists = |to: &str| view.named(to).is_some_and(|i| i.ordinal < view.wanted);
+    if let Some(to) = request.filter(|to| *to != current.name && (exists(to) || !updating)) {
         return Some(Handover {
             to: Some(to),
             reason: format!("annotation {PROMOTE_ANNOTATION}"),
         });
     }
-    // Last of all instances, and only when another that is up to date can take over.
-    let settled = replicas::all_ready(view, record);
-    let only_primary = outdated.contains(&current.ordinal) && outdated.len() == 1;
-    if settled && only_primary && view.wanted > 1 {
+    if updating {
         return to_any(format!("{} is to be updated", current.name));
     }
     None

@@ -194,6 +194,18 @@ fn change_quorum(
         }
         return;
     };
+    // Proven by the primary alone, so the choice of who is to share the proof is still free: one whose
+    // data is of no use can't, and is to be seeded anew, which no member is.
+    let unusable = |m: &String| {
+        let instance = view.named(m).and_then(|i| Some((i, i.up.as_ref()?)));
+        instance.is_some_and(|(i, up)| matches!(need(i, up, source, &host, true), Need::Reseed(_)))
+    };
+    if quorum.current.acks == 0 && next.members.iter().any(unusable) {
+        let usable = next.members.iter().filter(|m| !unusable(m)).cloned();
+        let chosen = QuorumRecord::begun(quorum::quorum_of(&primary.name, usable));
+        upkeep.record = Some(with_quorum(record, chosen));
+        return;
+    }
     let members = || {
         next.members
             .iter()

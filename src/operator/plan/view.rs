@@ -1,6 +1,7 @@
 //! The instances of a cluster as a plan sees them, with the algebra done once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -10,6 +11,10 @@ use crate::mysql::{GtidSet, Replication, ServerState, ThreadState};
 use crate::operator::kinds::{Cluster, Pod};
 use crate::operator::observe::{Observed, Sight};
 use crate::operator::resources;
+
+/// How long a manager that runs is given to be heard of for the first time: connecting takes
+/// milliseconds.
+pub(super) const FIRST_WORD: Duration = Duration::from_secs(1);
 
 /// All instances that are wanted or exist.
 #[derive(Debug)]
@@ -139,20 +144,41 @@ impl<'a> Instance<'a> {
         match (self.pod, self.sight) {
             (None, _) => true,
             (Some(pod), _) if matches!(pod.status.phase.as_str(), "Failed" | "Succeeded") => true,
-            (Some(_), Some(sight)) if sight.fresh => sight.status.as_ref().is_some_and(|status| {
-                status.server.is_none() || status.phase != InstancePhase::Running
-            }),
-            // A new pod that was never heard of runs no server that anyone relies on yet.
+            // A mysqld that runs and can't be read at the moment may well serve: unknown.
+            (Some(_), Some(sight)) if sight.fresh => sight
+                .status
+                .as_ref()
+                .is_some_and(|status| status.phase != InstancePhase::Running),
+            // A pod whose manager was not started yet runs no server. That it was not heard of yet
+            // says nothing where it was: an operator that takes the lead has heard of nobody.
             (Some(pod), sight) => {
-                pod.status.pod_ip.is_empty() || sight.is_some_and(|sight| sight.status.is_none())
+                let never_heard = sight.is_none_or(|sight| sight.status.is_none());
+                pod.status.pod_ip.is_empty() || (never_heard && !is_started(pod))
             }
         }
     }
 
-    /// How long it has not been heard of, if it is not heard of now.
-    pub(super) fn unheard_for(&self, now: Instant) -> Option<std::time::Duration> {
+    /// For how long it is not known what it does: it is not heard of, or its mysqld runs and does
+    /// not answer its manager.
+    pub(super) fn unheard_for(&self, now: Instant) -> Option<Duration> {
         let sight = self.sight?;
-        (!sight.fresh).then(|| now.duration_since(sight.since))
+        let since = if sight.fresh {
+            sight.mute_since?
+        } else {
+            sight.since
+        };
+        Some(now.duration_since(since))
+    }
+
+    /// Whether its manager runs and can be expected to speak for the first time any moment.
+    pub(super) fn about_to_speak(&self, now: Instant) -> bool {
+        let (Some(pod), Some(sight)) = (self.pod, self.sight) else {
+            return false;
+        };
+        !sight.fresh
+            && sight.status.is_none()
+            && is_started(pod)
+            && now.duration_since(sight.since) < FIRST_WORD
     }
 
     /// Whether it was confirmed to have transactions of its own.
@@ -170,6 +196,12 @@ impl<'a> Instance<'a> {
         let sight = self.sight.filter(|sight| sight.fresh)?;
         Some(sight.status.as_ref()?.phase)
     }
+}
+
+/// Whether the kubelet says that a container of the pod was started.
+fn is_started(pod: &Pod) -> bool {
+    let mut containers = pod.status.container_statuses.iter();
+    containers.any(|container| container.state.running.is_some())
 }
 
 impl<'a> Up<'a> {

@@ -10,6 +10,10 @@ use crate::client::PERSISTENT_VOLUME_CLAIM;
 use crate::operator::kinds::{VolumeClaim, Whole};
 use crate::runtime::Kind;
 
+/// Annotation of a claim: the class that was asked for, to tell it from the cluster's default, which
+/// the API server writes into the same field.
+const ASKED_CLASS_ANNOTATION: &str = "mysql.mainstay.dev/asked-storage-class";
+
 /// The claim of one instance. It has no owner: it survives its cluster.
 #[must_use]
 pub fn volume_claim(context: &Context<'_>, ordinal: u32) -> Child {
@@ -22,14 +26,18 @@ pub fn volume_claim(context: &Context<'_>, ordinal: u32) -> Child {
     if let Some(class) = &storage.storage_class_name {
         spec["storageClassName"] = class.as_str().into();
     }
-    child(
+    let mut claim = child(
         context,
         PERSISTENT_VOLUME_CLAIM,
         &volume_claim_name(&instance),
         Ownership::Survives,
         json!({ "spec": spec }),
     )
-    .of_instance(&instance)
+    .of_instance(&instance);
+    if let Some(class) = &storage.storage_class_name {
+        claim.body["metadata"]["annotations"] = json!({ ASKED_CLASS_ANNOTATION: class.as_str() });
+    }
+    claim
 }
 
 /// What a claim that exists needs.
@@ -70,6 +78,10 @@ pub fn claim_change(desired: &Child, live: &VolumeClaim) -> ClaimChange {
         } else {
             ClaimChange::Replace
         };
+    }
+    let was_asked = live.meta().annotations.contains_key(ASKED_CLASS_ANNOTATION);
+    if !bound && wanted_class.is_none() && was_asked {
+        return ClaimChange::Replace; // the default is asked for now
     }
     let mut asked = desired.body.clone();
     match (size(wanted), size(body)) {
@@ -159,10 +171,20 @@ mod tests {
             claim_change(&fixed, &live(&typo, true)),
             ClaimChange::Refused(why) if why.contains("\"fats\"")
         ));
+        let default = desired(&json!({}));
+        assert_eq!(
+            claim_change(&default, &live(&typo, false)),
+            ClaimChange::Replace,
+            "the default instead"
+        );
+        assert_eq!(claim_change(&typo, &live(&typo, false)), ClaimChange::None);
         // No class asked for: the one that the API server filled in is right.
         let any = desired(&json!({}));
-        let filled = desired(&json!({ "storageClassName": "standard" }));
-        assert_eq!(claim_change(&any, &live(&filled, true)), ClaimChange::None);
+        let mut filled = any.clone();
+        filled.body["spec"]["storageClassName"] = "standard".into();
+        for bound in [true, false] {
+            assert_eq!(claim_change(&any, &live(&filled, bound)), ClaimChange::None);
+        }
     }
 
     #[test]

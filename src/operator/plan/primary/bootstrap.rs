@@ -6,8 +6,9 @@ use super::super::Record;
 use super::super::quorum;
 use super::super::view::{Instance, Up, View};
 use super::Decision;
-use super::failover::{diverged, most_advanced};
+use super::failover::{diverged, most_advanced, stop_receivers};
 use crate::api::{Operation, OperationKind, Phase, QuorumRecord};
+use crate::instance::InstancePhase;
 use crate::operator::observe::Now;
 
 /// No primary was ever recorded: all volumes that existed before must be seen, then the one that
@@ -18,6 +19,25 @@ pub(super) fn bootstrap(
     adopted: &BTreeSet<u32>,
     now: Now,
 ) -> Decision {
+    // Servers that go on from before the record was lost (an orphaned cluster that is adopted): their
+    // sets stand still before they are compared, or what is acknowledged meanwhile is lost. Whoever
+    // is writable without being the primary is told to stop.
+    if view.up().any(|(_, up)| up.writable()) {
+        return Decision::wait(
+            Phase::Bootstrapping,
+            "a server of the former cluster stops accepting writes",
+        );
+    }
+    let all: Vec<(&Instance<'_>, &Up<'_>)> = view.up().collect();
+    if let Some(stop) = stop_receivers(&all) {
+        return Decision {
+            commands: stop.commands,
+            ..Decision::wait(
+                Phase::Bootstrapping,
+                "replicas of the former cluster stop receiving",
+            )
+        };
+    }
     let absent: Vec<&str> = view
         .instances
         .values()
@@ -34,10 +54,15 @@ pub(super) fn bootstrap(
     let up: Vec<(&Instance<'_>, &Up<'_>)> = view.up().collect();
     let needed = 1 + quorum::acks_for(view.wanted.saturating_sub(1) as usize) as usize;
     // The first instance is waited for while it is on its way: people expect it to be the primary.
-    let first_is_coming = view
-        .instances
-        .get(&0)
-        .is_some_and(|first| first.up.is_none() && first.phase().is_some());
+    // One whose mysqld can't be started does not keep the others from it.
+    let first_is_coming = view.instances.get(&0).is_some_and(|first| {
+        let coming = [
+            InstancePhase::Initialising,
+            InstancePhase::Starting,
+            InstancePhase::Running,
+        ];
+        first.up.is_none() && first.phase().is_some_and(|phase| coming.contains(&phase))
+    });
     if up.len() < needed || (adopted.is_empty() && first_is_coming) {
         return Decision::wait(
             Phase::Bootstrapping,

@@ -36,6 +36,8 @@ pub(super) struct Decision {
     pub(super) open: Option<u32>,
     /// Phase and reason while writes are not served.
     pub(super) waiting: Option<(Phase, String)>,
+    /// The request for a handover is answered: it was tried and given up.
+    pub(super) drop_request: bool,
     /// What a person wants to know.
     pub(super) notes: Vec<Note>,
 }

@@ -8,10 +8,10 @@ use super::super::quorum;
 use super::super::view::{Instance, Up, View};
 use super::super::{Note, Record};
 use super::failover::stop_receivers;
-use super::{Decision, is_promoted};
+use super::{Decision, is_promoted, lost_data};
 use crate::api::{Operation, OperationKind, Phase, Quorum, QuorumRecord};
 use crate::instance::{Command, Promote};
-use crate::mysql::GtidSet;
+use crate::mysql::{GtidSet, ThreadState};
 use crate::operator::observe::Now;
 
 /// How long a target may be away before another is chosen.
@@ -111,6 +111,11 @@ impl Promotion<'_, '_> {
         if self.overdue() {
             return Err("it was not ready in time".into());
         }
+        if let Some(ThreadState::Failed(error)) = up.replication().map(|r| &r.applier)
+            && self.old_is_back()
+        {
+            return Err(format!("its applier can't go on: {error}"));
+        }
         let promote = Command::Promote(Promote {
             required: required.to_string(),
             acks: next.acks,
@@ -118,6 +123,16 @@ impl Promotion<'_, '_> {
         Ok(Decision {
             commands: vec![(instance.ordinal, promote)],
             ..self.wait(format!("{target} applies what it received"))
+        })
+    }
+
+    /// Whether the old primary stands ready to be opened again.
+    fn old_is_back(&self) -> bool {
+        let old = self.record.current.as_deref();
+        let old = old.filter(|old| *old != self.target);
+        old.and_then(|old| self.view.named(old)).is_some_and(|old| {
+            let intact = |up| lost_data(self.view, self.record, old, up).is_none();
+            !old.leaving() && old.up.as_ref().is_some_and(intact)
         })
     }
 
@@ -133,17 +148,20 @@ impl Promotion<'_, '_> {
             return Ok(Old::Closed(required));
         }
         if let Some((old, theirs)) = view.named(current).and_then(|i| Some((i, i.up.as_ref()?))) {
-            if !theirs.writable() {
-                // It is seen and closed: what it has is all there is.
+            if theirs.writable() {
+                if self.overdue() {
+                    return Err(format!("{current} did not stop writing in time"));
+                }
+                return Ok(Old::Open(Box::new(Decision {
+                    commands: vec![(old.ordinal, Command::Demote)],
+                    ..self.wait(format!("{current} stops accepting writes"))
+                })));
+            }
+            // It is seen and closed: what it has is all there is, unless it came back on another
+            // volume, which proves nothing.
+            if lost_data(view, self.record, old, theirs).is_none() {
                 return Ok(Old::Closed(required.union(&theirs.executed)));
             }
-            if self.overdue() {
-                return Err(format!("{current} did not stop writing in time"));
-            }
-            return Ok(Old::Open(Box::new(Decision {
-                commands: vec![(old.ordinal, Command::Demote)],
-                ..self.wait(format!("{current} stops accepting writes"))
-            })));
         }
         let holders = quorum::holders(quorum);
         let visible: Vec<_> = view
@@ -211,6 +229,8 @@ impl Promotion<'_, '_> {
                 "PromotionAbandoned",
                 format!("{} is not promoted: {why}", self.target),
             )],
+            // Else it would be tried again at once, with writes stopped each time.
+            drop_request: self.is_switchover(),
             record: Some(Record {
                 target: None,
                 operation: None,

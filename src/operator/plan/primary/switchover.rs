@@ -7,6 +7,10 @@ use super::{Decision, Handover, holders};
 use crate::api::OperationKind;
 use crate::operator::observe::Now;
 
+/// A replica further behind than this (seconds) would keep writes waiting, likely past the deadline of
+/// the handover.
+const LAG_LIMIT: f64 = 10.0;
+
 /// The primary serves and hands over.
 pub(super) fn switchover(
     view: &View<'_>,
@@ -29,6 +33,10 @@ pub(super) fn switchover(
         }
         if !up.replicates_from(&host) {
             return Some(format!("does not replicate from {}", primary.name));
+        }
+        let lag = up.replication().and_then(|r| r.lag_seconds);
+        if lag.is_some_and(|lag| lag > LAG_LIMIT) {
+            return Some("is too far behind".into());
         }
         (!members.contains(instance.name.as_str()))
             .then(|| "may not acknowledge commits yet".into())

@@ -2,11 +2,16 @@
 
 mod model;
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use self::model::World;
-use crate::api::{PROMOTE_ANNOTATION, Phase};
-use crate::operator::resources::ROLE_LABEL;
+use crate::api::{MySQLClusterStatus, PROMOTE_ANNOTATION, Phase, Quorum, QuorumRecord};
+use crate::instance::Command;
+use crate::operator::kinds::{ContainerState, ContainerStatus};
+use crate::operator::observe::{Now, Observed};
+use crate::operator::resources::{ROLE_LABEL, TEMPLATE_HASH_ANNOTATION};
 
 /// A cluster that is up, with some writes in it.
 fn running(instances: u32) -> World {
@@ -105,7 +110,7 @@ fn unknown_is_not_down_while_a_replica_still_hears_the_primary() {
     let (mut observed, now) = world.observe();
     let sight = observed.sights.get_mut(&0).unwrap();
     sight.fresh = false;
-    sight.since = now.instant - std::time::Duration::from_mins(1);
+    sight.since = now.instant - Duration::from_mins(1);
     let step = super::plan(&world.cluster, &observed, None, model::TERM, now);
     assert!(!step.record_changed && step.commands.is_empty(), "{step:?}");
     assert!(
@@ -113,6 +118,58 @@ fn unknown_is_not_down_while_a_replica_still_hears_the_primary() {
         "{}",
         step.status.reason
     );
+}
+
+/// The sight of `ordinal` as an operator has it that has just taken the lead.
+fn unspoken(world: &mut World, ordinal: u32, ago: Duration) -> (Observed, Now) {
+    let container = ContainerStatus {
+        state: ContainerState {
+            running: Some(serde_json::json!({})),
+            ..ContainerState::default()
+        },
+        ..ContainerStatus::default()
+    };
+    let pod = world.pods.get_mut(&ordinal).unwrap();
+    pod.status.container_statuses = vec![container];
+    let (mut observed, now) = world.observe();
+    let sight = observed.sights.get_mut(&ordinal).unwrap();
+    (sight.status, sight.fresh, sight.read_at) = (None, false, None);
+    sight.since = now.instant.checked_sub(ago).unwrap();
+    (observed, now)
+}
+
+#[test]
+fn an_operator_that_takes_the_lead_does_not_fail_over_for_want_of_news() {
+    let mut world = running(3);
+    world.must_settle();
+    for ago in [Duration::ZERO, Duration::from_secs(2)] {
+        let (observed, now) = unspoken(&mut world, 0, ago);
+        let step = super::plan(&world.cluster, &observed, None, model::TERM, now);
+        assert!(!step.record_changed && !step.acts(), "{step:?}");
+        assert!(step.look_again.is_some());
+        let said = step.status.phase != world.cluster.status.phase;
+        assert_eq!(said, ago > Duration::from_secs(1), "{step:?}");
+    }
+}
+
+#[test]
+fn a_primary_that_can_not_be_read_for_a_moment_is_not_down() {
+    let mut world = running(3);
+    let (mut observed, mut now) = world.observe();
+    let sight = observed.sights.get_mut(&0).unwrap();
+    sight.status.as_mut().unwrap().server = None;
+    sight.mute_since = Some(now.instant);
+    let step = super::plan(&world.cluster, &observed, None, model::TERM, now);
+    assert!(!step.record_changed && !step.acts(), "{step:?}");
+    // Its replicas do not hear of it any more either: it hangs.
+    now.instant += Duration::from_secs(4);
+    for ordinal in [1, 2] {
+        let status = observed.sights.get_mut(&ordinal).unwrap().status.as_mut();
+        let server = status.unwrap().server.as_mut().unwrap();
+        server.replication.as_mut().unwrap().source_silent_ms = 4000;
+    }
+    let step = super::plan(&world.cluster, &observed, None, model::TERM, now);
+    assert_eq!(step.commands.len(), 2, "{step:?}");
 }
 
 #[test]
@@ -153,6 +210,84 @@ fn a_request_to_promote_a_stranger_is_refused_in_words() {
             .iter()
             .any(|n| n.starts_with("SwitchoverRefused") && n.contains("demo-7"))
     );
+}
+
+#[test]
+fn a_switchover_that_is_given_up_is_not_tried_for_ever() {
+    let mut world = running(3);
+    world.must_settle();
+    world.slow.insert(2);
+    world.tick(true); // acknowledged by demo-1 alone
+    let promote = (PROMOTE_ANNOTATION.to_owned(), "demo-2".to_owned());
+    world.cluster.metadata.annotations.extend([promote]);
+    world.reconcile(usize::MAX);
+    assert_eq!(world.cluster.status.phase, Phase::SwitchingOver);
+    world.later(Duration::from_secs(31));
+    world.must_settle();
+    assert_eq!(world.current(), Some(0));
+    assert!(world.cluster.metadata.annotations.is_empty());
+}
+
+#[test]
+fn a_request_to_promote_a_stranger_does_not_hold_up_an_update() {
+    let mut world = running(3);
+    world.must_settle();
+    let promote = (PROMOTE_ANNOTATION.to_owned(), "demo-7".to_owned());
+    world.cluster.metadata.annotations.extend([promote]);
+    world.template = "t2".into();
+    for _ in 0..60 {
+        world.tick(true);
+        world.reconcile(usize::MAX);
+    }
+    assert!(world.pods.values().all(|pod| {
+        pod.metadata.annotations.get(TEMPLATE_HASH_ANNOTATION) == Some(&world.template)
+    }));
+}
+
+#[test]
+fn a_failover_whose_target_can_not_apply_goes_back_to_a_primary_that_returns() {
+    let mut world = running(2);
+    world.must_settle();
+    world.kill(0);
+    world.servers.get_mut(&1).unwrap().broken = Some("disk full".into());
+    world.reconcile(usize::MAX);
+    assert_eq!(
+        world.cluster.status.target_primary.as_deref(),
+        Some("demo-1")
+    );
+    for _ in 0..5 {
+        world.tick(false);
+        world.reconcile(usize::MAX);
+    }
+    assert_eq!(world.current(), Some(0));
+    assert!(!world.servers[&0].read_only, "{:#?}", world.cluster.status);
+    world.servers.get_mut(&1).unwrap().broken = None;
+    world.must_settle();
+}
+
+#[test]
+fn a_replica_of_no_use_does_not_keep_a_new_primary_from_its_quorum() {
+    let mut world = running(2);
+    world.must_settle();
+    // As after a promotion, with a replica that lacks what the primary has purged.
+    let chosen = Quorum {
+        primary: "demo-0".into(),
+        members: vec!["demo-1".into()],
+        acks: 1,
+    };
+    world.cluster.status.quorum = Some(QuorumRecord {
+        current: Quorum {
+            primary: "demo-0".into(),
+            ..Quorum::default()
+        },
+        next: Some(chosen),
+        barrier: None,
+    });
+    let primary = world.servers.get_mut(&0).unwrap();
+    primary.purged = primary.executed.clone();
+    world.delete_by_force(1);
+    world.servers.insert(1, model::Server::default());
+    world.must_settle();
 }
 
 #[test]
@@ -289,6 +424,24 @@ fn mariadb_1108_a_primary_on_an_empty_volume_is_not_opened() {
     world.servers.insert(0, model::Server::default());
     world.must_settle();
     assert_ne!(world.current(), Some(0));
+}
+
+#[test]
+fn a_running_cluster_whose_record_is_lost_is_closed_before_a_primary_is_chosen() {
+    let mut world = running(3);
+    world.must_settle();
+    world.cluster.status = MySQLClusterStatus::default();
+    // demo-1 was read after a commit that the reading of demo-0 does not show yet.
+    let (mut observed, now) = world.observe();
+    let status = observed.sights.get_mut(&1).unwrap().status.as_mut();
+    let server = status.unwrap().server.as_mut().unwrap();
+    server
+        .gtid_executed
+        .push_str(",00000000-0000-0000-0000-000000000000:1-99");
+    let step = super::plan(&world.cluster, &observed, None, model::TERM, now);
+    assert!(!step.record_changed, "{step:?}");
+    assert_eq!(step.commands, [(0, Command::Demote)]);
+    world.must_settle();
 }
 
 #[derive(Clone, Debug)]

@@ -25,6 +25,9 @@ pub(super) const TERM: u64 = 1;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Server {
     pub(super) executed: GtidSet,
+    pub(super) purged: GtidSet,
+    /// Why its applier can't go on.
+    pub(super) broken: Option<String>,
     received: GtidSet,
     /// In the binary log, not acknowledged.
     pending: GtidSet,
@@ -115,6 +118,12 @@ impl World {
         self.cluster.metadata.creation_timestamp = Some("2026-01-01T00:00:00Z".into());
     }
 
+    /// Time alone goes by.
+    pub(super) fn later(&mut self, by: Duration) {
+        self.now += by;
+        self.wall += by;
+    }
+
     /// Time goes by: pods that should run come up, replicas receive and apply, clients write.
     pub(super) fn tick(&mut self, write: bool) {
         self.now += Duration::from_millis(500);
@@ -165,6 +174,10 @@ impl World {
             };
             let reachable = !self.cut.contains(ordinal) && !self.cut.contains(&source);
             if let Some(from) = snapshot.get(&source).filter(|s| s.running && reachable) {
+                let held = server.executed.union(&server.received);
+                if !from.purged.is_subset_of(&held) {
+                    continue; // error 1236
+                }
                 server.connected = true;
                 if self.slow.contains(ordinal) {
                     continue;
@@ -251,6 +264,7 @@ impl World {
             read_at: Some(self.now),
             fresh,
             since: entry.1,
+            mute_since: None,
             error: String::new(),
             told_to_follow: None,
             suspicion: self.suspicions.get(&ordinal).cloned(),
@@ -341,6 +355,9 @@ impl World {
                 budget -= 1;
                 self.acts += 1;
                 self.cluster.status = step.status;
+                if step.clear_promote {
+                    self.cluster.metadata.annotations.clear();
+                }
                 continue;
             }
             let before = self.acts;
@@ -436,7 +453,7 @@ impl World {
             assert!(donor.running, "clone from a server that is down");
             let server = self.servers.get_mut(&ordinal).unwrap();
             assert!(server.read_only, "clone onto a writable server");
-            server.executed = donor.executed;
+            (server.executed, server.purged) = (donor.executed.clone(), donor.executed);
             (server.received, server.pending, server.source) = Default::default();
             server.crash();
             return;
@@ -465,7 +482,7 @@ impl World {
             }
             Command::Promote(promote) => {
                 let required: GtidSet = promote.required.parse().unwrap();
-                if required.is_subset_of(&server.executed) {
+                if server.broken.is_none() && required.is_subset_of(&server.executed) {
                     (server.source, server.receiver, server.connected) = (None, false, false);
                     server.ss_replica = false;
                     server.ss_source = promote.acks > 0;
@@ -557,7 +574,9 @@ impl Server {
                 },
                 error: String::new(),
             },
-            applier: if self.receiver {
+            applier: if let Some(error) = &self.broken {
+                ThreadState::Failed(error.clone())
+            } else if self.receiver {
                 ThreadState::On
             } else {
                 ThreadState::Off
@@ -586,7 +605,7 @@ impl Server {
                 server_uuid: uuid(ordinal),
                 super_read_only: self.read_only,
                 gtid_executed: self.executed.to_string(),
-                gtid_purged: String::new(),
+                gtid_purged: self.purged.to_string(),
                 semi_sync_source: self.ss_source,
                 semi_sync_wait_for: self.wait_for,
                 semi_sync_clients: clients,
