@@ -91,6 +91,7 @@ impl Instances {
                 pod_uid: uid.clone(),
                 status: None,
                 read_at: None,
+                asked_at: None,
                 fresh: false,
                 since: Instant::now(),
                 mute_since: None,
@@ -166,8 +167,9 @@ impl Instances {
             }
             entry.line.clone()
         };
+        let asked = Instant::now();
         let status = line.command(&self.shared.client, command, term).await?;
-        self.shared.heard(pod, &line, status);
+        self.shared.heard(pod, &line, status, Some(asked));
         Ok(())
     }
 }
@@ -223,8 +225,14 @@ impl Shared {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An instance spoke.
-    fn heard(&self, pod: &ObjectKey, line: &Arc<Line>, status: InstanceStatus) {
+    /// An instance spoke: by itself, or in answer to a command that was given at `asked`.
+    fn heard(
+        &self,
+        pod: &ObjectKey,
+        line: &Arc<Line>,
+        status: InstanceStatus,
+        asked: Option<Instant>,
+    ) {
         let now = Instant::now();
         let cluster = {
             let mut entries = self.lock();
@@ -244,7 +252,7 @@ impl Shared {
             let mute = status.phase == InstancePhase::Running && status.server.is_none();
             entry.sight.mute_since = mute.then(|| entry.sight.mute_since.unwrap_or(now));
             entry.sight.status = Some(status);
-            entry.sight.read_at = Some(now);
+            (entry.sight.read_at, entry.sight.asked_at) = (Some(now), asked);
             changed.then(|| entry.cluster.clone())
         };
         if let Some(cluster) = cluster {

@@ -51,6 +51,8 @@ pub(super) struct World {
     pub(super) slow: BTreeSet<u32>,
     heard: BTreeMap<u32, (bool, Instant, Option<InstanceStatus>)>,
     suspicions: BTreeMap<u32, Suspicion>,
+    /// When each was given its last command.
+    asked: BTreeMap<u32, Instant>,
     pub(super) acknowledged: GtidSet,
     transactions: u64,
     uids: u64,
@@ -86,6 +88,7 @@ impl World {
             slow: BTreeSet::new(),
             heard: BTreeMap::new(),
             suspicions: BTreeMap::new(),
+            asked: BTreeMap::new(),
             acknowledged: GtidSet::default(),
             transactions: 0,
             uids: 0,
@@ -242,6 +245,7 @@ impl World {
                 .map_or_else(|| pod.metadata.uid.clone(), |s| s.pod_uid.clone()),
             status: entry.2.clone(),
             read_at: Some(self.now),
+            asked_at: self.asked.get(&ordinal).copied(),
             fresh,
             since: entry.1,
             mute_since: None,
@@ -426,6 +430,7 @@ impl World {
             return;
         }
         self.acts += 1;
+        self.asked.insert(ordinal, self.now);
         let by_host =
             |name: &str| (0..9).find(|o| host("demo", "ns", &instance_name("demo", *o)) == name);
         if let Command::Clone(follow) = command {
