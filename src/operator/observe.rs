@@ -34,7 +34,7 @@ pub struct Observed {
     pub app: Option<AppAccount>,
     /// What the volume claims that exist need to be as the spec asks.
     pub claims: BTreeMap<u32, ClaimChange>,
-    /// Template hash that each wanted pod should carry; empty while the spec is invalid.
+    /// Template hash that each wanted pod should carry; empty while no pod can be made of the spec.
     pub templates: BTreeMap<u32, String>,
 }
 

@@ -202,8 +202,8 @@ fn change_quorum(
         }
         return;
     };
-    // Proven by the primary alone, so the choice of who is to share the proof is still free: one whose
-    // data is of no use can't, and is to be seeded anew, which no member is.
+    // Proven by the primary alone, so the choice of who shares the proof is still free: not one whose
+    // data is of no use, which is to be seeded anew, as no member is.
     let unusable = |m: &String| {
         let instance = view.named(m).and_then(|i| Some((i, i.up.as_ref()?)));
         instance

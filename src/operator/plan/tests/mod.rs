@@ -291,6 +291,23 @@ fn a_replica_of_no_use_does_not_keep_a_new_primary_from_its_quorum() {
 }
 
 #[test]
+fn a_refused_child_does_not_keep_a_lost_pod_away() {
+    let mut world = running(3);
+    world.must_settle();
+    world.delete_by_force(2);
+    let (observed, now) = world.observe();
+    let refused = Some("Service demo-ro: forbidden");
+    let step = super::plan(&world.cluster, &observed, refused, model::TERM, now);
+    assert_eq!(step.create_pods, [2]);
+    assert!(
+        step.status
+            .conditions
+            .iter()
+            .any(|c| c.kind == "Stalled" && c.status == "True")
+    );
+}
+
+#[test]
 fn deleting_the_primarys_pod_hands_over_before_it_stops() {
     let mut world = running(3);
     world.delete(0);
