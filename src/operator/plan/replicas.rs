@@ -11,8 +11,7 @@ use crate::instance::{Command, Follow, InstancePhase};
 use crate::mysql::GtidSet;
 use crate::operator::observe::Now;
 
-/// A replica whose threads stop is told again to follow at most this often: what stopped them is
-/// seldom gone sooner.
+/// A replica whose threads stop is told again to follow at most this often.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(5);
 /// An empty replica that is more transactions behind than this is seeded by clone; up to it,
 /// replaying the source's binary logs is quicker than a clone's restart.
