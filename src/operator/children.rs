@@ -69,10 +69,10 @@ impl Children {
     pub(super) async fn ensure(&self, cluster: &Cluster) -> Result<Option<String>, ReconcileError> {
         let existing = self.secrets(cluster).await?;
         let now = Timestamp::now().as_second();
+        // One that is refused keeps the others from nothing.
+        let mut problem = None;
         for secret in resources::secrets(&self.context(cluster), &existing, now) {
-            if let Some(problem) = self.apply(&secret).await? {
-                return Ok(Some(problem));
-            }
+            problem = self.apply(&secret).await?.or(problem);
         }
         let children = match plain_children(&self.context(cluster)) {
             Ok(children) => children,
@@ -82,11 +82,9 @@ impl Children {
             if self.is_right(&child)? {
                 continue;
             }
-            if let Some(problem) = self.apply(&child).await? {
-                return Ok(Some(problem));
-            }
+            problem = self.apply(&child).await?.or(problem);
         }
-        Ok(None)
+        Ok(problem)
     }
 
     /// The claim of an instance, as it is to be.

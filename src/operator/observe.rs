@@ -35,7 +35,7 @@ pub struct Observed {
     pub app: Option<AppAccount>,
     /// What the volume claims that exist need to be as the spec asks.
     pub claims: BTreeMap<u32, ClaimChange>,
-    /// Template hash that each wanted pod should carry; empty while the spec is invalid.
+    /// Template hash that each wanted pod should carry; empty while no pod can be made of the spec.
     pub templates: BTreeMap<u32, String>,
 }
 
@@ -48,6 +48,9 @@ pub struct Sight {
     pub status: Option<InstanceStatus>,
     /// When that was received.
     pub read_at: Option<Instant>,
+    /// When the command was given that this is the answer to: it was read after that. `None` for what
+    /// the instance says by itself, which may have been read some time before it is received.
+    pub asked_at: Option<Instant>,
     /// Whether the instance is being heard now. If not, what it does is *unknown*.
     pub fresh: bool,
     /// Since when `fresh` is what it is.

@@ -150,11 +150,11 @@ impl ClusterReconciler {
         let mut templates = BTreeMap::new();
         if !cluster.spec.paused {
             problem = self.children.ensure(&cluster).await?;
-            if problem.is_none() {
-                match self.children.templates(&cluster) {
-                    Ok(hashes) => templates = hashes,
-                    Err(error) => problem = Some(error.to_string()),
-                }
+            // A child that is refused (a quota, a policy) does not make the spec one that no pod can
+            // be made of.
+            match self.children.templates(&cluster) {
+                Ok(hashes) => templates = hashes,
+                Err(error) => problem = Some(error.to_string()),
             }
         }
         let mut outcome = Outcome::Done;
@@ -189,6 +189,7 @@ impl ClusterReconciler {
             self.publish(&cluster, before.phase, &step);
             if let Some(refused) = done.problem {
                 problem = Some(refused);
+                templates.clear(); // not again in this run
                 outcome = Outcome::RequeueAfter(PROBLEM_RETRY);
                 continue;
             }

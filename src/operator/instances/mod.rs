@@ -95,6 +95,7 @@ impl Instances {
                 pod_uid: uid.clone(),
                 status: None,
                 read_at: None,
+                asked_at: None,
                 fresh: false,
                 since: Instant::now(),
                 mute_since: None,
@@ -169,13 +170,14 @@ impl Instances {
             }
             entry.line.clone()
         };
+        let asked = Instant::now();
         let command = line.command(&self.shared.client, command, term);
         let Ok(answer) = self.shared.fence.guard(command).await else {
             let why = "this replica does not hold the lease";
             return Err(CommandFailure::Unreachable(why.into()));
         };
         let status = answer?;
-        self.shared.heard(pod, &line, status);
+        self.shared.heard(pod, &line, status, Some(asked));
         Ok(())
     }
 }
@@ -226,8 +228,14 @@ impl Shared {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An instance spoke.
-    fn heard(&self, pod: &ObjectKey, line: &Arc<Line>, status: InstanceStatus) {
+    /// An instance spoke: by itself, or in answer to a command that was given at `asked`.
+    fn heard(
+        &self,
+        pod: &ObjectKey,
+        line: &Arc<Line>,
+        status: InstanceStatus,
+        asked: Option<Instant>,
+    ) {
         let now = Instant::now();
         let cluster = {
             let mut entries = self.lock();
@@ -247,7 +255,7 @@ impl Shared {
             let mute = status.phase == InstancePhase::Running && status.server.is_none();
             entry.sight.mute_since = mute.then(|| entry.sight.mute_since.unwrap_or(now));
             entry.sight.status = Some(status);
-            entry.sight.read_at = Some(now);
+            (entry.sight.read_at, entry.sight.asked_at) = (Some(now), asked);
             changed.then(|| entry.cluster.clone())
         };
         if let Some(cluster) = cluster {

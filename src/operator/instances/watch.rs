@@ -49,7 +49,7 @@ async fn listen(shared: &Shared, pod: &ObjectKey, line: &Arc<Line>) -> String {
         while let Some(end) = buffer.iter().position(|&b| b == b'\n') {
             let frame: Vec<u8> = buffer.drain(..=end).collect();
             match serde_json::from_slice::<InstanceStatus>(&frame) {
-                Ok(status) => shared.heard(pod, line, status),
+                Ok(status) => shared.heard(pod, line, status, None),
                 Err(error) => return format!("speaks another language: {error}"),
             }
         }

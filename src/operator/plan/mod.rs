@@ -148,8 +148,8 @@ const UNSETTLED: Duration = Duration::from_secs(1);
 
 /// The next step for `cluster`.
 ///
-/// `invalid` is why the spec can't be worked with although the schema let it pass; what runs is
-/// then kept running as it is.
+/// `invalid` is why the spec can't be worked with although the schema let it pass, or which child is
+/// refused. Where no pod can be made of the spec, what runs is kept running as it is.
 #[must_use]
 pub fn plan(
     cluster: &Cluster,
@@ -232,7 +232,7 @@ pub fn plan(
         );
         plan.notes.extend(upkeep.notes);
         plan.labels = replicas::labels(&view, &record);
-        if invalid.is_none() {
+        if !observed.templates.is_empty() {
             pods::upkeep(&view, observed, &record, &outdated, &mut plan);
         }
         plan.ensure_app = ensure_app(cluster, &view, &record, observed);

@@ -11,8 +11,7 @@ use crate::instance::{Command, Follow, InstancePhase};
 use crate::mysql::GtidSet;
 use crate::operator::observe::Now;
 
-/// A replica whose threads stop is told again to follow at most this often: what stopped them is
-/// seldom gone sooner.
+/// A replica whose threads stop is told again to follow at most this often.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(5);
 /// An empty replica that is more transactions behind than this is seeded by clone; up to it,
 /// replaying the source's binary logs is quicker than a clone's restart.
@@ -194,8 +193,8 @@ fn change_quorum(
         }
         return;
     };
-    // Proven by the primary alone, so the choice of who is to share the proof is still free: one whose
-    // data is of no use can't, and is to be seeded anew, which no member is.
+    // Proven by the primary alone, so the choice of who shares the proof is still free: not one whose
+    // data is of no use, which is to be seeded anew, as no member is.
     let unusable = |m: &String| {
         let instance = view.named(m).and_then(|i| Some((i, i.up.as_ref()?)));
         instance.is_some_and(|(i, up)| matches!(need(i, up, source, &host, true), Need::Reseed(_)))
@@ -228,27 +227,28 @@ fn change_quorum(
     let acknowledging = members()
         .filter(|up| up.replicates_from(&host) && up.server.semi_sync_replica)
         .count();
+    let set_acks = (primary.ordinal, Command::SetAcks { acks: next.acks });
     // Fewer at once; more only when they can be given, or every commit would stall. One that was
     // promoted under the rule waits for that many already.
     if in_effect > next.acks || (in_effect < next.acks && acknowledging >= acks) {
-        upkeep
-            .commands
-            .push((primary.ordinal, Command::SetAcks { acks: next.acks }));
+        upkeep.commands.push(set_acks);
         return;
     }
-    // The primary was read after those who left fell silent: nothing that it commits from that
-    // reading on can have been acknowledged by them alone.
-    let read_at = |i: &Instance<'_>| i.sight.and_then(|sight| sight.read_at);
-    let left = quorum
+    let mut leavers = quorum
         .current
         .members
         .iter()
-        .filter(|m| !next.members.contains(m))
-        .all(|m| {
-            let last = view.named(m).and_then(read_at);
-            certainly_silent(view, m) && last <= read_at(primary)
-        });
-    if in_effect == next.acks && left {
+        .filter(|m| !next.members.contains(m));
+    if in_effect == next.acks && leavers.clone().all(|m| certainly_silent(view, m)) {
+        // The primary must have been read after those who leave fell silent: nothing that it commits
+        // from that reading on can have been acknowledged by them alone. What it says by itself may
+        // be older than it looks, so it is asked; the rule that it has already changes nothing.
+        let asked_at = primary.sight.and_then(|sight| sight.asked_at);
+        let read_at = |m: &String| view.named(m)?.sight?.read_at;
+        if leavers.any(|m| asked_at.is_none() || read_at(m) > asked_at) {
+            upkeep.commands.push(set_acks);
+            return;
+        }
         let mut changed = quorum.clone();
         changed.barrier = Some(source.executed.to_string());
         upkeep.record = Some(with_quorum(record, changed));

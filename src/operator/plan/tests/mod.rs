@@ -291,6 +291,23 @@ fn a_replica_of_no_use_does_not_keep_a_new_primary_from_its_quorum() {
 }
 
 #[test]
+fn a_refused_child_does_not_keep_a_lost_pod_away() {
+    let mut world = running(3);
+    world.must_settle();
+    world.delete_by_force(2);
+    let (observed, now) = world.observe();
+    let refused = Some("Service demo-ro: forbidden");
+    let step = super::plan(&world.cluster, &observed, refused, model::TERM, now);
+    assert_eq!(step.create_pods, [2]);
+    assert!(
+        step.status
+            .conditions
+            .iter()
+            .any(|c| c.kind == "Stalled" && c.status == "True")
+    );
+}
+
+#[test]
 fn deleting_the_primarys_pod_hands_over_before_it_stops() {
     let mut world = running(3);
     world.delete(0);
@@ -341,6 +358,33 @@ fn a_new_rule_waits_until_its_members_hold_the_old_commits() {
     world.slow.clear();
     world.must_settle();
     assert_eq!(world.pods.len(), 2);
+}
+
+#[test]
+fn what_a_leaver_acknowledged_is_read_after_it_fell_silent() {
+    let mut world = running(3);
+    world.must_settle();
+    world.cluster.spec.instances = 2;
+    let rule = |members: &[&str]| Quorum {
+        primary: "demo-0".into(),
+        members: members.iter().map(|m| (*m).to_owned()).collect(),
+        acks: 1,
+    };
+    world.cluster.status.quorum = Some(QuorumRecord {
+        current: rule(&["demo-1", "demo-2"]),
+        next: Some(rule(&["demo-1"])),
+        barrier: None,
+    });
+    let (mut observed, now) = world.observe();
+    let status = observed.sights.get_mut(&2).unwrap().status.as_mut();
+    status.unwrap().server.as_mut().unwrap().semi_sync_replica = false;
+    for (asked_at, proven) in [(None, false), (Some(now.instant), true)] {
+        observed.sights.get_mut(&0).unwrap().asked_at = asked_at;
+        let step = super::plan(&world.cluster, &observed, None, model::TERM, now);
+        assert_eq!(step.record_changed, proven, "{step:?}");
+        let asks = step.commands.contains(&(0, Command::SetAcks { acks: 1 }));
+        assert_eq!(asks, !proven, "{step:?}");
+    }
 }
 
 #[test]

@@ -52,6 +52,8 @@ pub(super) struct World {
     pub(super) slow: BTreeSet<u32>,
     heard: BTreeMap<u32, (bool, Instant, Option<InstanceStatus>)>,
     suspicions: BTreeMap<u32, Suspicion>,
+    /// When each was given its last command.
+    asked: BTreeMap<u32, Instant>,
     pub(super) acknowledged: GtidSet,
     transactions: u64,
     uids: u64,
@@ -94,6 +96,7 @@ impl World {
             slow: BTreeSet::new(),
             heard: BTreeMap::new(),
             suspicions: BTreeMap::new(),
+            asked: BTreeMap::new(),
             acknowledged: GtidSet::default(),
             transactions: 0,
             uids: 0,
@@ -262,6 +265,7 @@ impl World {
                 .map_or_else(|| pod.metadata.uid.clone(), |s| s.pod_uid.clone()),
             status: entry.2.clone(),
             read_at: Some(self.now),
+            asked_at: self.asked.get(&ordinal).copied(),
             fresh,
             since: entry.1,
             mute_since: None,
@@ -446,6 +450,7 @@ impl World {
             return;
         }
         self.acts += 1;
+        self.asked.insert(ordinal, self.now);
         let by_host =
             |name: &str| (0..9).find(|o| host("demo", "ns", &instance_name("demo", *o)) == name);
         if let Command::Clone(follow) = command {
