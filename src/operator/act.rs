@@ -36,6 +36,8 @@ pub(super) struct Done {
     pub(super) app_account: Option<String>,
     /// The cluster's metadata, where it was changed.
     pub(super) cluster: Option<Meta>,
+    /// Why the instance refused what it was asked last.
+    pub(super) refusal: Option<String>,
     /// Highest term by which a command was refused as stale; 0 for none.
     pub(super) stale_term: u64,
 }
@@ -138,6 +140,7 @@ impl Actor {
                 done.app_account = Some(account.hash.clone());
                 done.progressed = true;
             }
+            done.refusal = ensured.refusal;
         }
         self.pods_and_volumes(cluster, observed, plan, &mut done)
             .await?;
@@ -263,7 +266,10 @@ impl Actor {
                     tracing::warn!(%pod, theirs, ours = term, "the instance obeyed a higher term");
                     done.stale_term = done.stale_term.max(theirs);
                 }
-                Err(error) => tracing::info!(%pod, ?command, %error, "command not carried out"),
+                Err(error) => {
+                    tracing::debug!(%pod, ?command, %error, "command not carried out");
+                    done.refusal = Some(format!("{}: {error}", pod.name));
+                }
             }
         }
         done

@@ -1,7 +1,7 @@
 //! Brings the children that need no database to what the spec says, writing only what differs.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -16,12 +16,17 @@ use crate::runtime::{Meta, NotSynced, ObjectKey, ReconcileError, Store};
 
 /// Secrets of a cluster, by the end of their names.
 const SECRETS: [&str; 5] = ["app", "root", "internal", "ca", "tls"];
+/// End of the name of the Secret that is the operator's and the instances' own.
+const INTERNAL: &str = "-internal";
 
 /// Writes children.
 pub(super) struct Children {
     client: Client,
     stores: Stores,
     operator_image: String,
+    /// Secrets as they were last seen, by cluster, until it is deleted: servers run with these
+    /// passwords, so one that a person deletes is put back as it was.
+    remembered: Mutex<HashMap<ObjectKey, BTreeMap<String, Arc<Secret>>>>,
 }
 
 /// What an apply answers, as far as it is read.
@@ -38,7 +43,20 @@ impl Children {
             client,
             stores,
             operator_image,
+            remembered: Mutex::default(),
         }
+    }
+
+    /// The cluster is gone: who creates one of its name anew may begin with new passwords.
+    pub(super) fn forget(&self, cluster: &ObjectKey) {
+        self.remembered().remove(cluster);
+    }
+
+    fn remembered(&self) -> MutexGuard<'_, HashMap<ObjectKey, BTreeMap<String, Arc<Secret>>>> {
+        // The map is whole after each operation, whoever panicked.
+        self.remembered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn context<'a>(&'a self, cluster: &'a Cluster) -> Context<'a> {
@@ -127,6 +145,23 @@ impl Children {
                 existing.insert(name, secret);
             }
         }
+        let mut remembered = self.remembered();
+        let before = remembered.entry(meta.key()).or_default();
+        for (name, known) in before.iter() {
+            let lost = existing.get(name).is_none_or(|now| {
+                // Nobody but us has a say in these.
+                name.ends_with(INTERNAL) && now.data != known.data
+            });
+            if lost {
+                // Without its labels it counts as incomplete, and is written with this content.
+                let content = Secret {
+                    metadata: Meta::default(),
+                    data: known.data.clone(),
+                };
+                existing.insert(name.clone(), Arc::new(content));
+            }
+        }
+        before.clone_from(&existing);
         Ok(existing)
     }
 

@@ -59,7 +59,7 @@ pub struct Sight {
     pub mute_since: Option<Instant>,
     /// Why it is not heard; empty while it is.
     pub error: String,
-    /// When it was last told to follow.
+    /// When it was last told to follow, or to be a clone.
     pub told_to_follow: Option<Instant>,
     /// Transactions that it seems to have of its own.
     pub suspicion: Option<Suspicion>,

@@ -124,21 +124,22 @@ impl ClusterReconciler {
         })
     }
 
-    async fn run(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
+    /// The cluster and our term, if there is anything to do for it.
+    async fn begin(&self, key: &ObjectKey) -> Result<Option<(Cluster, u64)>, ReconcileError> {
         self.stores.clusters.caught_up(key).await;
         let Some(cluster) = self.stores.clusters.get(key)? else {
             // Its children have it as owner: the API server's garbage collector removes them. What
             // must outlive it (volumes, accounts) has no owner.
             self.instances.forget(key);
-            return Ok(Outcome::Done);
+            self.children.forget(key);
+            return Ok(None);
         };
         if cluster.metadata.is_terminating() {
-            return Ok(Outcome::Done);
+            return Ok(None);
         }
         let Leadership::Leader { term } = self.leadership.current() else {
-            return Ok(Outcome::Done); // every key is queued again on taking the lead
+            return Ok(None); // every key is queued again on taking the lead
         };
-        let mut cluster = Cluster::clone(&cluster);
         if cluster.status.term > term {
             self.leadership.raise_term(cluster.status.term + 1);
             return Err(ReconcileError::Conflict(format!(
@@ -146,6 +147,13 @@ impl ClusterReconciler {
                 cluster.status.term
             )));
         }
+        Ok(Some((Cluster::clone(&cluster), term)))
+    }
+
+    async fn run(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
+        let Some((mut cluster, term)) = self.begin(key).await? else {
+            return Ok(Outcome::Done);
+        };
         let mut problem = None;
         let mut templates = BTreeMap::new();
         if !cluster.spec.paused {
@@ -175,7 +183,7 @@ impl ClusterReconciler {
             if step.record_changed {
                 // On record before anything is done.
                 cluster = self.actor.write_status(&cluster, &step).await?;
-                self.publish(&cluster, before.phase, &step);
+                self.publish(&cluster, before.phase, &step, &step.notes);
                 if step.clear_promote {
                     let metadata = self.actor.clear_promote(&cluster).await?;
                     update(&mut cluster, metadata)?;
@@ -186,7 +194,17 @@ impl ClusterReconciler {
                 .actor
                 .carry_out(&cluster, &observed, &step, term)
                 .await?;
-            self.publish(&cluster, before.phase, &step);
+            let mut notes = step.notes.clone();
+            notes.extend(
+                done.refusal
+                    .filter(|_| step.ensure_app.is_some())
+                    .map(|why| Note {
+                        kind: EventType::Warning,
+                        reason: "AppAccountRefused",
+                        text: format!("the application's account can't be made: {why}"),
+                    }),
+            );
+            self.publish(&cluster, before.phase, &step, &notes);
             if let Some(refused) = done.problem {
                 problem = Some(refused);
                 templates.clear(); // not again in this run
@@ -225,7 +243,7 @@ impl ClusterReconciler {
         Ok(outcome)
     }
 
-    fn publish(&self, cluster: &Cluster, before: Phase, step: &Plan) {
+    fn publish(&self, cluster: &Cluster, before: Phase, step: &Plan, notes: &[Note]) {
         let meta = &cluster.metadata;
         let about = ObjectRef {
             resource: MYSQL_CLUSTER,
@@ -234,7 +252,7 @@ impl ClusterReconciler {
             uid: meta.uid.clone(),
         };
         let phase = phase_note(before, step);
-        for note in step.notes.iter().chain(&phase) {
+        for note in notes.iter().chain(&phase) {
             if self.is_news(&meta.key(), note) {
                 tracing::info!(cluster = %meta.key(), reason = note.reason, "{}", note.text);
                 self.events.publish(

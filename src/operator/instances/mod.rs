@@ -165,7 +165,7 @@ impl Instances {
             let entry = entries
                 .get_mut(pod)
                 .ok_or_else(|| CommandFailure::Unreachable(format!("{pod} is not watched")))?;
-            if matches!(command, Command::Follow(_)) {
+            if matches!(command, Command::Follow(_) | Command::Clone(_)) {
                 entry.sight.told_to_follow = Some(Instant::now());
             }
             entry.line.clone()

@@ -13,6 +13,8 @@ use crate::operator::observe::Now;
 
 /// A replica whose threads stop is told again to follow at most this often.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(5);
+/// A clone that failed is tried again at most this often: each attempt keeps binary logs aside.
+const CLONE_INTERVAL: Duration = Duration::from_secs(20);
 /// An empty replica that is more transactions behind than this is seeded by clone; up to it,
 /// replaying the source's binary logs is quicker than a clone's restart.
 const REPLAY_LIMIT: u64 = 1000;
@@ -55,10 +57,7 @@ pub(super) fn upkeep(view: &View<'_>, record: &Record, now: Now) -> Upkeep {
         let acknowledge = members.contains(&replica.name);
         match need(replica, up, source, &host, acknowledge) {
             Need::Follow => {
-                let recently = replica
-                    .sight
-                    .and_then(|s| s.told_to_follow)
-                    .is_some_and(|told| now.instant.duration_since(told) < FOLLOW_INTERVAL);
+                let recently = told_within(replica, FOLLOW_INTERVAL, now);
                 let same = up.replication().is_some_and(|r| r.source_host == host);
                 if !(recently && same && up.server.semi_sync_replica == acknowledge) {
                     upkeep
@@ -74,7 +73,11 @@ pub(super) fn upkeep(view: &View<'_>, record: &Record, now: Now) -> Upkeep {
                         .push((replica.ordinal, follow(&host, false)));
                 }
             }
-            Need::Reseed(why) if source.writable() && !replica.leaving() => {
+            Need::Reseed(why)
+                if source.writable()
+                    && !replica.leaving()
+                    && !told_within(replica, CLONE_INTERVAL, now) =>
+            {
                 let donor = donor(view, record, up).map_or(host.clone(), |d| view.host(&d.name));
                 upkeep.notes.push(Note::warning(
                     "Reseeding",
@@ -95,6 +98,14 @@ pub(super) fn upkeep(view: &View<'_>, record: &Record, now: Now) -> Upkeep {
         change_quorum(view, record, quorum, primary, source, &mut upkeep);
     }
     upkeep
+}
+
+/// Whether it was told to follow, or to be a clone, so recently.
+fn told_within(replica: &Instance<'_>, interval: Duration, now: Now) -> bool {
+    replica
+        .sight
+        .and_then(|sight| sight.told_to_follow)
+        .is_some_and(|told| now.instant.duration_since(told) < interval)
 }
 
 fn follow(host: &str, acknowledge: bool) -> Command {

@@ -9,7 +9,7 @@ use super::Record;
 use crate::instance::{InstancePhase, InstanceStatus};
 use crate::mysql::{GtidSet, Replication, ServerState, ThreadState};
 use crate::operator::kinds::{Cluster, Pod};
-use crate::operator::observe::{Observed, Sight};
+use crate::operator::observe::{Observed, Sight, Suspicion};
 use crate::operator::resources;
 
 /// How long a manager that runs is given to be heard of for the first time: connecting takes
@@ -183,11 +183,11 @@ impl<'a> Instance<'a> {
 
     /// Whether it was confirmed to have transactions of its own.
     pub(super) fn is_errant(&self) -> bool {
-        self.suspicion().is_some_and(|s| s.confirmed())
+        self.suspicion().is_some_and(Suspicion::confirmed)
     }
 
     /// A surplus that is being looked at, or confirmed.
-    pub(super) fn suspicion(&self) -> Option<&'a crate::operator::observe::Suspicion> {
+    pub(super) fn suspicion(&self) -> Option<&'a Suspicion> {
         self.sight?.suspicion.as_ref()
     }
 
