@@ -198,6 +198,13 @@ mod tests {
     }
 
     #[test]
+    fn the_hash_is_that_of_the_text() {
+        // SHA-256 of nothing begins so.
+        assert_eq!(hash(""), "e3b0c44298fc1c14");
+        assert_ne!(hash("a"), hash("b"));
+    }
+
+    #[test]
     fn users_override_defaults_and_nothing_overrides_what_is_forced() {
         let text = rendered(&[("replica_net_timeout", "30"), ("max_connections", "500")]).unwrap();
         assert!(text.starts_with("# Rendered"));
