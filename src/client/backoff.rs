@@ -13,9 +13,19 @@ impl Backoff {
     /// Delays around `initial`, twice that, and so on up to around `max`; without end.
     #[must_use]
     pub fn new(initial: Duration, max: Duration) -> Self {
+        Self::with_jitter(initial, max, 0.5)
+    }
+
+    /// Exactly `initial`, twice that, and so on up to `max`: for a caller with a jitter of its own.
+    #[must_use]
+    pub fn exact(initial: Duration, max: Duration) -> Self {
+        Self::with_jitter(initial, max, 0.0)
+    }
+
+    fn with_jitter(initial: Duration, max: Duration, factor: f64) -> Self {
         let mut policy = backoff::ExponentialBackoff {
             initial_interval: initial,
-            randomization_factor: 0.5,
+            randomization_factor: factor,
             multiplier: 2.0,
             max_interval: max,
             max_elapsed_time: None,
@@ -27,8 +37,15 @@ impl Backoff {
 
     /// The next delay.
     pub fn next_delay(&mut self) -> Duration {
-        let delay = self.0.next_backoff();
-        delay.unwrap_or(self.0.max_interval)
+        let max = self.0.max_interval;
+        // `None` comes only with a maximum elapsed time, which is not set.
+        let delay = self.0.next_backoff().unwrap_or(max);
+        // Without jitter the crate adds up to a nanosecond.
+        if self.0.randomization_factor == 0.0 {
+            delay.min(max)
+        } else {
+            delay
+        }
     }
 
     /// Starts again from the first delay.

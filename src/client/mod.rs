@@ -12,7 +12,6 @@
 mod answer;
 mod backoff;
 mod call;
-mod clock;
 mod config;
 mod credentials;
 mod error;

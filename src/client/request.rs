@@ -9,7 +9,6 @@ use tokio::time::Instant;
 
 use super::answer::{self, Cut, Status};
 use super::call::{Call, Wanted};
-use super::clock::wall_clock;
 use super::credentials::Authorization;
 use super::fence::Closed;
 use super::retry::{self, Failure};
@@ -238,7 +237,7 @@ async fn refusal(call: &Call, response: Response<Incoming>) -> Failed {
     // One that is too long or breaks off still has a beginning to quote.
     let body = answer::collect(body, ERROR_BODY_LIMIT).await;
     let status = Status::from_body(&body.unwrap_or_else(|(_, begun)| begun));
-    let retry_after = retry::retry_after(&head.headers, wall_clock());
+    let retry_after = retry::retry_after(&head.headers, jiff::Timestamp::now());
     let failure = Failure::Answered {
         status: head.status,
         retry_after,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, header};
-use k8s_openapi::jiff::{Timestamp, fmt::rfc2822};
+use jiff::{Timestamp, fmt::rfc2822};
 
 use super::backoff::{Backoff, stretched};
 

@@ -65,6 +65,15 @@ pub struct Sight {
     pub suspicion: Option<Suspicion>,
 }
 
+impl Sight {
+    /// What it had executed when it was last read, its server's UUID, and when that was.
+    fn transactions(&self) -> Option<(GtidSet, &str, Instant)> {
+        let server = self.status.as_ref()?.server.as_ref()?;
+        let executed = server.gtid_executed.parse().ok()?;
+        Some((executed, &server.server_uuid, self.read_at?))
+    }
+}
+
 /// Transactions that an instance has and the primary had not when it was read *after* the instance.
 #[derive(Clone, Debug)]
 pub struct Suspicion {
@@ -82,6 +91,27 @@ pub struct Suspicion {
 pub const ERRANT_CONFIRMATION: Duration = Duration::from_millis(2500);
 
 impl Suspicion {
+    /// What there is to suspect of `instance`, as it and the primary are seen now. Only a reading of
+    /// the primary that is newer than the instance's counts, and the primary's own transactions never
+    /// do: those are merely not read yet (moco#419).
+    #[must_use]
+    pub fn of(instance: &Sight, primary: &Sight) -> Option<Self> {
+        let before = instance.suspicion.clone();
+        let Some((theirs, _, theirs_at)) = instance.transactions() else {
+            return before;
+        };
+        // What it has no more (it was seeded anew) is no longer held against it.
+        let before = before.and_then(|suspicion| suspicion.still_in(&theirs));
+        match primary.transactions().filter(|_| primary.fresh) {
+            Some((executed, uuid, read_at)) if read_at >= theirs_at => {
+                let surplus = theirs.subtract(&executed);
+                let surplus = surplus.subtract(&surplus.of(uuid));
+                Self::next(before.as_ref(), &surplus, read_at)
+            }
+            _ => before,
+        }
+    }
+
     /// Whether the surplus lasted long enough to be a verdict.
     #[must_use]
     pub fn confirmed(&self) -> bool {
@@ -117,12 +147,66 @@ impl Suspicion {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mysql::ServerState;
 
     fn set(text: &str) -> GtidSet {
         text.parse().unwrap()
     }
 
+    fn sight(uuid: &str, executed: &str, read_at: Instant) -> Sight {
+        let status = serde_json::json!({
+            "name": "demo-0", "podUid": "u", "term": 1, "phase": "Running", "message": "",
+            "starts": 1, "promoted": false, "stopping": false, "configHash": "", "appHash": "",
+            "server": ServerState {
+                server_uuid: uuid.to_owned(),
+                gtid_executed: executed.to_owned(),
+                ..ServerState::default()
+            },
+        });
+        Sight {
+            pod_uid: "u".into(),
+            status: serde_json::from_value(status).unwrap(),
+            read_at: Some(read_at),
+            asked_at: None,
+            fresh: true,
+            since: read_at,
+            mute_since: None,
+            error: String::new(),
+            told_to_follow: None,
+            suspicion: None,
+        }
+    }
+
+    #[test]
+    fn moco_419_491_only_a_newer_reading_of_the_primary_accuses() {
+        let start = Instant::now();
+        let step = Duration::from_secs(1);
+        let replica = sight(B, &format!("{A}:1-9,{B}:1"), start + step);
+        // Read before the replica: what it lacks may have come since.
+        let older = sight(A, &format!("{A}:1-5"), start);
+        assert!(Suspicion::of(&replica, &older).is_none());
+        // Read after it: its own surplus counts, what the primary wrote itself does not.
+        let newer = sight(A, &format!("{A}:1-5"), start + 2 * step);
+        let suspicion = Suspicion::of(&replica, &newer).unwrap();
+        assert_eq!(suspicion.transactions, set(&format!("{B}:1")));
+        // The same reading again is no second witness; a later one is.
+        let mut replica = replica;
+        replica.suspicion = Some(suspicion);
+        assert!(!Suspicion::of(&replica, &newer).unwrap().confirmed());
+        let later = sight(
+            A,
+            &format!("{A}:1-9"),
+            start + 2 * step + ERRANT_CONFIRMATION,
+        );
+        assert!(Suspicion::of(&replica, &later).unwrap().confirmed());
+        // A primary that is not heard now accuses nobody.
+        let mut silent = later;
+        silent.fresh = false;
+        assert!(!Suspicion::of(&replica, &silent).unwrap().confirmed());
+    }
+
     const A: &str = "aaaaaaaa-0000-0000-0000-000000000000";
+    const B: &str = "bbbbbbbb-0000-0000-0000-000000000000";
 
     #[test]
     fn moco_419_a_surplus_that_goes_away_is_no_verdict() {

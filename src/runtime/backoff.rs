@@ -1,43 +1,29 @@
-//! Growing delays and randomness for them. The only place that knows the `backoff` crate.
+//! Growing delays and randomness for them.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use ::backoff::backoff::Backoff as _;
-use ::backoff::{ExponentialBackoff, ExponentialBackoffBuilder};
+use crate::client;
 
 /// A delay that doubles with each step up to a cap. The jitter is the caller's ([`Jitter`]), so that
 /// a seed decides it.
 #[derive(Debug)]
-pub(crate) struct Backoff {
-    policy: ExponentialBackoff,
-}
+pub(crate) struct Backoff(client::Backoff);
 
 impl Backoff {
     /// Starts at `initial` and doubles up to `cap`.
     pub(crate) fn new(initial: Duration, cap: Duration) -> Self {
-        let policy = ExponentialBackoffBuilder::new()
-            .with_initial_interval(initial)
-            .with_max_interval(cap)
-            .with_multiplier(2.0)
-            .with_randomization_factor(0.0)
-            .with_max_elapsed_time(None)
-            .build();
-        Self { policy }
+        Self(client::Backoff::exact(initial, cap))
     }
 
     /// The delay of this step, without jitter; the next step is twice as long.
     pub(crate) fn step(&mut self) -> Duration {
-        let cap = self.policy.max_interval;
-        // `None` comes only with a maximum elapsed time, which is not set. The crate adds up to 1 ns.
-        self.policy
-            .next_backoff()
-            .map_or(cap, |delay| delay.min(cap))
+        self.0.next_delay()
     }
 
     /// Starts over.
     pub(crate) fn reset(&mut self) {
-        self.policy.reset();
+        self.0.reset();
     }
 }
 

@@ -2,24 +2,19 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use k8s_openapi::jiff::Timestamp;
+use jiff::Timestamp;
 
 /// Seconds since 1970; zero for a clock that is set before.
 pub(crate) fn unix_seconds() -> f64 {
-    since_epoch().as_secs_f64()
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs_f64()
 }
 
 /// Now, as a MicroTime, such as `2026-11-29T10:00:05.123456Z`.
 pub(crate) fn micro_time() -> String {
-    let micros = i64::try_from(since_epoch().as_micros()).ok();
-    let time = micros.and_then(|micros| Timestamp::from_microsecond(micros).ok());
-    format!("{:.6}", time.unwrap_or(Timestamp::UNIX_EPOCH))
-}
-
-fn since_epoch() -> std::time::Duration {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
+    format!("{:.6}", Timestamp::now())
 }
 
 #[cfg(test)]

@@ -4,13 +4,12 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
+use jiff::Timestamp;
 use serde::Deserialize;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
 use super::Obtained;
-use crate::client::clock::wall_clock;
 use crate::client::secret::Secret;
 use crate::client::transport::tls;
 
@@ -57,7 +56,7 @@ impl ExecPlugin {
         let output = output.map_err(|_| self.failed(&format!("no answer within {TIMEOUT:?}")))?;
         let credential = parse(&output?, &self.api_version);
         credential
-            .and_then(|status| obtained(status, wall_clock()))
+            .and_then(|status| obtained(status, Timestamp::now()))
             .map_err(|problem| self.failed(&problem))
     }
 

@@ -17,7 +17,6 @@ pub use self::transport::{Access, Address, CommandFailure};
 use super::observe::{Sight, Suspicion};
 use crate::client::{Client, Fence};
 use crate::instance::{Command, InstancePhase, InstanceStatus};
-use crate::mysql::GtidSet;
 use crate::runtime::ObjectKey;
 
 /// Standing watches on all instances of the clusters that this operator works on.
@@ -182,43 +181,18 @@ impl Instances {
     }
 }
 
-/// Looks for transactions that an instance has and the primary has not. Only readings of the
-/// primary that are newer than the instance's count, and the primary's own transactions never do:
-/// those are merely not read yet (moco#419).
+/// Holds every instance's transactions against the primary's.
 fn suspect(entries: &mut HashMap<ObjectKey, Entry>, cluster: &ObjectKey, primary: &ObjectKey) {
-    let Some((read_at, executed, uuid)) = entries.get(primary).and_then(|entry| {
-        let server = entry.sight.status.as_ref()?.server.as_ref()?;
-        let executed: GtidSet = server.gtid_executed.parse().ok()?;
-        let read_at = entry.sight.read_at.filter(|_| entry.sight.fresh)?;
-        Some((read_at, executed, server.server_uuid.clone()))
-    }) else {
+    let Some(reference) = entries.get_mut(primary) else {
         return;
     };
-    if let Some(entry) = entries.get_mut(primary) {
-        entry.sight.suspicion = None;
-    }
+    reference.sight.suspicion = None;
+    let reference = reference.sight.clone();
     let others = entries
         .iter_mut()
         .filter(|(key, entry)| entry.cluster == *cluster && *key != primary);
     for (_, entry) in others {
-        let Some(server) = entry.sight.status.as_ref().and_then(|s| s.server.as_ref()) else {
-            continue;
-        };
-        let Ok(theirs) = server.gtid_executed.parse::<GtidSet>() else {
-            continue;
-        };
-        // What it has no more (it was seeded anew) is no longer held against it.
-        entry.sight.suspicion = entry
-            .sight
-            .suspicion
-            .take()
-            .and_then(|s| s.still_in(&theirs));
-        if entry.sight.read_at.is_none_or(|theirs| theirs > read_at) {
-            continue;
-        }
-        let surplus = theirs.subtract(&executed);
-        let surplus = surplus.subtract(&surplus.of(&uuid));
-        entry.sight.suspicion = Suspicion::next(entry.sight.suspicion.as_ref(), &surplus, read_at);
+        entry.sight.suspicion = Suspicion::of(&entry.sight, &reference);
     }
 }
 
