@@ -272,6 +272,9 @@ fn replication_state(view: &View<'_>, record: &Record, replication: &Replication
     }
     let thread = |name: &str, state: &ThreadState, error: &str| match state {
         ThreadState::On => None,
+        ThreadState::Connecting if error.is_empty() => {
+            Some(format!("{name} connects to {current}"))
+        }
         ThreadState::Connecting => Some(format!("{name} connects to {current}: {error}")),
         ThreadState::Off => Some(format!("{name} is stopped")),
         ThreadState::Failed(error) => Some(format!("{name} stopped: {error}")),
