@@ -213,7 +213,7 @@ impl Promotion<'_, '_> {
                 operation: None,
                 ..self.record.clone()
             }),
-            ..Decision::default()
+            ..self.wait(format!("{} is being opened for writes", self.target))
         }
     }
 
