@@ -59,8 +59,10 @@ pub struct Sight {
     pub mute_since: Option<Instant>,
     /// Why it is not heard; empty while it is.
     pub error: String,
-    /// When it was last told to follow, or to be a clone.
+    /// When it was last told to follow.
     pub told_to_follow: Option<Instant>,
+    /// When it was last told to become a clone.
+    pub told_to_clone: Option<Instant>,
     /// Transactions that it seems to have of its own.
     pub suspicion: Option<Suspicion>,
 }
@@ -173,6 +175,7 @@ mod tests {
             mute_since: None,
             error: String::new(),
             told_to_follow: None,
+            told_to_clone: None,
             suspicion: None,
         }
     }

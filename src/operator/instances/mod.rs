@@ -100,6 +100,7 @@ impl Instances {
                 mute_since: None,
                 error: "not heard of yet".into(),
                 told_to_follow: None,
+                told_to_clone: None,
                 suspicion: None,
             };
             // The same pod behind new credentials is not a stranger.
@@ -164,8 +165,10 @@ impl Instances {
             let entry = entries
                 .get_mut(pod)
                 .ok_or_else(|| CommandFailure::Unreachable(format!("{pod} is not watched")))?;
-            if matches!(command, Command::Follow(_) | Command::Clone(_)) {
-                entry.sight.told_to_follow = Some(Instant::now());
+            match command {
+                Command::Follow(_) => entry.sight.told_to_follow = Some(Instant::now()),
+                Command::Clone(_) => entry.sight.told_to_clone = Some(Instant::now()),
+                _ => {}
             }
             entry.line.clone()
         };

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::quorum;
 use super::view::{Instance, Up, View};
 use super::{Note, Record};
@@ -57,7 +59,8 @@ pub(super) fn upkeep(view: &View<'_>, record: &Record, now: Now) -> Upkeep {
         let acknowledge = members.contains(&replica.name);
         match need(replica, up, source, &host, acknowledge) {
             Need::Follow => {
-                let recently = told_within(replica, FOLLOW_INTERVAL, now);
+                let told = replica.sight.and_then(|s| s.told_to_follow);
+                let recently = is_recent(told, FOLLOW_INTERVAL, now);
                 let same = up.replication().is_some_and(|r| r.source_host == host);
                 if !(recently && same && up.server.semi_sync_replica == acknowledge) {
                     upkeep
@@ -76,7 +79,11 @@ pub(super) fn upkeep(view: &View<'_>, record: &Record, now: Now) -> Upkeep {
             Need::Reseed(why)
                 if source.writable()
                     && !replica.leaving()
-                    && !told_within(replica, CLONE_INTERVAL, now) =>
+                    && !is_recent(
+                        replica.sight.and_then(|s| s.told_to_clone),
+                        CLONE_INTERVAL,
+                        now,
+                    ) =>
             {
                 let donor = donor(view, record, up).map_or(host.clone(), |d| view.host(&d.name));
                 upkeep.notes.push(Note::warning(
@@ -100,12 +107,9 @@ pub(super) fn upkeep(view: &View<'_>, record: &Record, now: Now) -> Upkeep {
     upkeep
 }
 
-/// Whether it was told to follow, or to be a clone, so recently.
-fn told_within(replica: &Instance<'_>, interval: Duration, now: Now) -> bool {
-    replica
-        .sight
-        .and_then(|sight| sight.told_to_follow)
-        .is_some_and(|told| now.instant.duration_since(told) < interval)
+/// Whether what it was told at `told` was so recently.
+fn is_recent(told: Option<Instant>, interval: Duration, now: Now) -> bool {
+    told.is_some_and(|told| now.instant.duration_since(told) < interval)
 }
 
 fn follow(host: &str, acknowledge: bool) -> Command {

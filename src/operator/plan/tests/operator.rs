@@ -43,6 +43,7 @@ impl World {
             mute_since: None,
             error: String::new(),
             told_to_follow: None,
+            told_to_clone: None,
             suspicion: self.suspicions.get(&ordinal).cloned(),
         })
     }
