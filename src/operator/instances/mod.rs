@@ -39,6 +39,8 @@ struct Entry {
     cluster: ObjectKey,
     line: Arc<Line>,
     sight: Sight,
+    /// Whether it is the one that the cluster's others are compared with.
+    primary: bool,
     task: AbortHandle,
 }
 
@@ -115,6 +117,7 @@ impl Instances {
                     cluster: cluster.clone(),
                     line,
                     sight,
+                    primary: false,
                     task: task.abort_handle(),
                 },
             );
@@ -138,9 +141,8 @@ impl Instances {
     #[must_use]
     pub fn sights(&self, cluster: &ObjectKey, primary: Option<&str>) -> BTreeMap<String, Sight> {
         let mut entries = self.shared.lock();
-        if let Some(primary) = primary {
-            let key = ObjectKey::new(&cluster.namespace, primary);
-            suspect(&mut entries, cluster, &key);
+        for (key, entry) in entries.iter_mut().filter(|(_, e)| e.cluster == *cluster) {
+            entry.primary = primary == Some(&*key.name);
         }
         entries
             .iter()
@@ -184,7 +186,8 @@ impl Instances {
     }
 }
 
-/// Holds every instance's transactions against the primary's.
+/// Holds every instance's transactions against the primary's. Done whenever the primary speaks: at that
+/// moment its reading is the newest, whatever the rhythm of the others.
 fn suspect(entries: &mut HashMap<ObjectKey, Entry>, cluster: &ObjectKey, primary: &ObjectKey) {
     let Some(reference) = entries.get_mut(primary) else {
         return;
@@ -233,7 +236,11 @@ impl Shared {
             entry.sight.mute_since = mute.then(|| entry.sight.mute_since.unwrap_or(now));
             entry.sight.status = Some(status);
             (entry.sight.read_at, entry.sight.asked_at) = (Some(now), asked);
-            changed.then(|| entry.cluster.clone())
+            let cluster = entry.cluster.clone();
+            if entry.primary {
+                suspect(&mut entries, &cluster, pod);
+            }
+            changed.then_some(cluster)
         };
         if let Some(cluster) = cluster {
             (self.wake)(cluster);
