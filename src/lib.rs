@@ -5,9 +5,11 @@
 //! MySQL pod, [`mysql`] what is known of MySQL.
 
 pub mod api;
+pub mod apiserver;
 pub mod cli;
 pub mod client;
 pub mod instance;
 pub mod mysql;
 pub mod operator;
 pub mod runtime;
+pub mod sandbox;
