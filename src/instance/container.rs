@@ -44,18 +44,18 @@ pub(crate) trait Container: Send + Sync + 'static {
         board: &'a Board,
         stop: watch::Receiver<Stop>,
     ) -> BoxFuture<'a, Result<Prepared, InstanceError>>;
-
-    /// Starts mysqld, read-only and not replicating.
-    fn start(&self, prepared: &Prepared) -> Result<Box<dyn Mysqld>, InstanceError>;
 }
 
-/// What a start of mysqld goes by.
+/// A container that is ready for a start of mysqld.
 pub(crate) struct Prepared {
-    /// Hash of the configuration.
+    /// Hash of the configuration that it starts with.
     pub(crate) config_hash: String,
-    /// The accounts that this start gives their passwords.
-    pub(crate) accounts: Accounts,
+    /// Starts mysqld, read-only and not replicating.
+    pub(crate) start: Start,
 }
+
+/// Starts mysqld.
+pub(crate) type Start = Box<dyn FnOnce() -> Result<Box<dyn Mysqld>, InstanceError> + Send>;
 
 /// Accounts that the manager uses itself.
 #[derive(Clone)]
@@ -76,6 +76,9 @@ pub(crate) trait Signals: Send + Sync {
 pub(crate) trait Mysqld: Send {
     /// For its signals.
     fn signals(&self) -> Arc<dyn Signals>;
+
+    /// The accounts, with the passwords that this start gave them.
+    fn accounts(&self) -> Accounts;
 
     /// Waits for its end. Can be cancelled and waited for again.
     fn wait(&mut self) -> BoxFuture<'_, Exit>;

@@ -86,9 +86,18 @@ impl Local {
         for name in ["mysqld.sock", "mysqld.sock.lock", "mysqld.pid"] {
             files::remove(&settings.run.join(name))?;
         }
+        let (executable, children) = (settings.mysqld.clone(), self.children.clone());
+        let accounts = accounts(settings, &passwords);
+        let start = move || -> Result<Box<dyn Mysqld>, InstanceError> {
+            Ok(Box::new(Child {
+                run: Run::start(&children, &executable, &option_file, &[])?,
+                init,
+                accounts,
+            }))
+        };
         Ok(Prepared {
             config_hash: hash,
-            accounts: accounts(settings, &passwords),
+            start: Box::new(start),
         })
     }
 
@@ -194,22 +203,20 @@ impl Container for Local {
     ) -> BoxFuture<'a, Result<Prepared, InstanceError>> {
         self.make_ready(board, stop).boxed()
     }
-
-    fn start(&self, _: &Prepared) -> Result<Box<dyn Mysqld>, InstanceError> {
-        Ok(Box::new(Child {
-            run: self.mysqld(&self.option_file(), &[])?,
-            init: self.init_file(),
-        }))
-    }
 }
 
 /// mysqld's process, and the file of statements that it was started with.
 struct Child {
     run: Run,
     init: PathBuf,
+    accounts: Accounts,
 }
 
 impl Mysqld for Child {
+    fn accounts(&self) -> Accounts {
+        self.accounts.clone()
+    }
+
     fn signals(&self) -> Arc<dyn Signals> {
         self.run.signals()
     }

@@ -8,7 +8,7 @@ use tokio::{sync::watch, time::Instant};
 use super::{
     InstanceError,
     board::{Board, Process},
-    container::{Accounts, Container, Mysqld, Signals},
+    container::{Accounts, Container, Mysqld, Prepared, Signals},
     process::Exit,
     stop::Stop,
 };
@@ -69,22 +69,20 @@ impl Supervisor {
 
     /// Prepares and runs mysqld once. Says how it ended and whether to start it again at once.
     async fn serve(&mut self) -> Result<(String, bool), InstanceError> {
-        let prepared = self
-            .container
-            .prepare(&self.board, self.stop.clone())
-            .await?;
-        let mut mysqld = self.container.start(&prepared)?;
+        let stop = self.stop.clone();
+        let Prepared { config_hash, start } = self.container.prepare(&self.board, stop).await?;
+        let mut mysqld = start()?;
         let started = Instant::now();
         let start = self.board.look(|facts| facts.starts) + 1;
         self.board.change(|facts| {
             facts.starts = start;
-            facts.config_hash = prepared.config_hash;
+            facts.config_hash = config_hash;
             facts.process = Process::Starting;
         });
         self.servers.send_replace(Some(Server {
             start,
             signals: mysqld.signals(),
-            accounts: prepared.accounts,
+            accounts: mysqld.accounts(),
         }));
         let (exit, answered) = self.watch(mysqld.as_mut()).await;
         self.servers.send_replace(None);
