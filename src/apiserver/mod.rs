@@ -4,6 +4,7 @@
 //! and the time give an answer and events; sockets stand around it and are thin. Faults are made at
 //! its edge, by client, verb, resource and share.
 
+mod discovery;
 mod error;
 mod info;
 mod patch;
