@@ -1,0 +1,5 @@
+//! A local node.
+
+mod kinds;
+mod machine;
+mod schedule;
