@@ -60,17 +60,26 @@ pub(super) fn decide(world: &World<'_>) -> Vec<Write> {
         match live {
             None => writes.push(Write::CreateSlice(key, slice)),
             Some(live) if changed(&live.body) => {
-                writes.push(Write::ReplaceSlice(key, at(slice, &live.metadata.resource_version)));
+                writes.push(Write::ReplaceSlice(
+                    key,
+                    at(slice, &live.metadata.resource_version),
+                ));
             }
             Some(_) => {}
         }
         let endpoints = endpoints(service, &selected);
         let key = service.meta().key();
-        let live = world.endpoints.iter().find(|endpoints| endpoints.meta().key() == key);
+        let live = world
+            .endpoints
+            .iter()
+            .find(|endpoints| endpoints.meta().key() == key);
         match live {
             None => writes.push(Write::Create(key, endpoints)),
             Some(live) if !same(&endpoints["subsets"], live.body.get("subsets")) => {
-                writes.push(Write::Replace(key, at(endpoints, &live.metadata.resource_version)));
+                writes.push(Write::Replace(
+                    key,
+                    at(endpoints, &live.metadata.resource_version),
+                ));
             }
             Some(_) => {}
         }
@@ -95,7 +104,9 @@ fn at(mut object: Value, resource_version: &str) -> Value {
 fn is_member(pod: &Pod, service: &Service, selector: &BTreeMap<String, String>) -> bool {
     let meta = pod.meta();
     meta.namespace == service.meta().namespace
-        && selector.iter().all(|(key, value)| meta.labels.get(key) == Some(value))
+        && selector
+            .iter()
+            .all(|(key, value)| meta.labels.get(key) == Some(value))
         && pod.status.pod_ip.is_some()
         && !pod.is_over()
 }
@@ -206,7 +217,10 @@ fn endpoints(service: &Service, pods: &[&Pod]) -> Value {
         chosen.map(address).collect::<Vec<_>>()
     };
     let mut subset = Map::new();
-    for (field, list) in [("addresses", list(true)), ("notReadyAddresses", list(false))] {
+    for (field, list) in [
+        ("addresses", list(true)),
+        ("notReadyAddresses", list(false)),
+    ] {
         if !list.is_empty() {
             subset.insert(field.to_owned(), list.into());
         }
@@ -291,14 +305,31 @@ mod tests {
             panic!("{writes:?}")
         };
         assert_eq!(key.to_string(), "ns/demo-rw-ipv4");
-        assert_eq!(slice["ports"][0], json!({ "name": "mysql", "port": 3306, "protocol": "TCP" }));
-        let ready: Vec<_> = slice["endpoints"].as_array().unwrap().iter()
-            .map(|e| (e["targetRef"]["name"].as_str().unwrap(), e["conditions"]["ready"] == true))
+        assert_eq!(
+            slice["ports"][0],
+            json!({ "name": "mysql", "port": 3306, "protocol": "TCP" })
+        );
+        let ready: Vec<_> = slice["endpoints"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|e| {
+                (
+                    e["targetRef"]["name"].as_str().unwrap(),
+                    e["conditions"]["ready"] == true,
+                )
+            })
             .collect();
         assert_eq!(ready, [("a", true), ("c", false)]);
         assert_eq!(slice["endpoints"][0]["hostname"], "a");
-        assert_eq!(endpoints["subsets"][0]["addresses"][0]["targetRef"]["name"], "a");
-        assert_eq!(endpoints["subsets"][0]["notReadyAddresses"][0]["targetRef"]["name"], "c");
+        assert_eq!(
+            endpoints["subsets"][0]["addresses"][0]["targetRef"]["name"],
+            "a"
+        );
+        assert_eq!(
+            endpoints["subsets"][0]["notReadyAddresses"][0]["targetRef"]["name"],
+            "c"
+        );
     }
 
     #[test]
@@ -335,7 +366,9 @@ mod tests {
             "selector": { "role": "primary" }, "clusterIP": "None", "publishNotReadyAddresses": true,
         }));
         let pods = [pod("a", &json!({ "role": "primary" }), false)];
-        let Write::CreateSlice(_, slice) = &writes(&service, &pods)[0] else { panic!() };
+        let Write::CreateSlice(_, slice) = &writes(&service, &pods)[0] else {
+            panic!()
+        };
         assert_eq!(slice["endpoints"][0]["conditions"]["ready"], true);
         assert_eq!(slice["endpoints"][0]["conditions"]["serving"], false);
     }

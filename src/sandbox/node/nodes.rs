@@ -85,16 +85,32 @@ fn status(name: &str, address: &str, ready: bool, now: Timestamp) -> Value {
     };
     let pressure = |kind: &str, what: &str| {
         let reason = format!("KubeletHasSufficient{what}");
-        condition(kind, "False", &reason, &format!("kubelet has sufficient {what}"))
+        condition(
+            kind,
+            "False",
+            &reason,
+            &format!("kubelet has sufficient {what}"),
+        )
     };
     let ready = if ready {
-        condition("Ready", "True", "KubeletReady", "kubelet is posting ready status")
+        condition(
+            "Ready",
+            "True",
+            "KubeletReady",
+            "kubelet is posting ready status",
+        )
     } else {
-        condition("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
+        condition(
+            "Ready",
+            "Unknown",
+            "NodeStatusUnknown",
+            "Kubelet stopped posting node status.",
+        )
     };
     // One machine is behind all nodes, so their sizes are no promise; they are large enough for what
     // is run here.
-    let resources = json!({ "cpu": "64", "memory": "256Gi", "pods": "110", "ephemeral-storage": "1Ti" });
+    let resources =
+        json!({ "cpu": "64", "memory": "256Gi", "pods": "110", "ephemeral-storage": "1Ti" });
     json!({
         "conditions": [
             pressure("MemoryPressure", "Memory"),
@@ -128,8 +144,13 @@ mod tests {
     #[test]
     fn a_node_is_created_then_made_ready_then_left_alone() {
         let now = Timestamp::UNIX_EPOCH;
-        let Some(Write::Create(mut node)) = decide(0, "10.0.0.1", true, None, now) else { panic!() };
-        assert_eq!(node["metadata"]["labels"]["topology.kubernetes.io/zone"], "local-a");
+        let Some(Write::Create(mut node)) = decide(0, "10.0.0.1", true, None, now) else {
+            panic!()
+        };
+        assert_eq!(
+            node["metadata"]["labels"]["topology.kubernetes.io/zone"],
+            "local-a"
+        );
         let live: Node = serde_json::from_value(node.clone()).unwrap();
         let Some(Write::Status(name, patch)) = decide(0, "10.0.0.1", true, Some(&live), now) else {
             panic!()
@@ -138,6 +159,9 @@ mod tests {
         node["status"] = patch["status"].clone();
         let live: Node = serde_json::from_value(node).unwrap();
         assert_eq!(decide(0, "10.0.0.1", true, Some(&live), now), None);
-        assert!(matches!(decide(0, "10.0.0.1", false, Some(&live), now), Some(Write::Status(..))));
+        assert!(matches!(
+            decide(0, "10.0.0.1", false, Some(&live), now),
+            Some(Write::Status(..))
+        ));
     }
 }

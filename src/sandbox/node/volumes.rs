@@ -52,7 +52,10 @@ pub(super) struct World<'a> {
 /// What is to be written next.
 pub(super) fn decide(world: &World<'_>) -> Vec<Write> {
     let claims = world.claims.iter().filter_map(|claim| world.claim(claim));
-    let volumes = world.volumes.iter().filter_map(|volume| world.volume(volume));
+    let volumes = world
+        .volumes
+        .iter()
+        .filter_map(|volume| world.volume(volume));
     claims.chain(volumes).collect()
 }
 
@@ -119,7 +122,10 @@ impl World<'_> {
                 }
             }
             Some(name) => {
-                let found = self.volumes.iter().find(|volume| volume.meta().name == name);
+                let found = self
+                    .volumes
+                    .iter()
+                    .find(|volume| volume.meta().name == name);
                 let status = match found.filter(|volume| claim_uid(volume) == Some(&meta.uid)) {
                     Some(volume) => json!({
                         "phase": "Bound",
@@ -131,7 +137,10 @@ impl World<'_> {
                     None => return pending(),
                 };
                 let live = json!(claim.status);
-                let same = status.as_object()?.iter().all(|(key, value)| live.get(key) == Some(value));
+                let same = status
+                    .as_object()?
+                    .iter()
+                    .all(|(key, value)| live.get(key) == Some(value));
                 (!same).then(|| Write::ClaimStatus(key, patch(meta, json!({ "status": status }))))
             }
         }
@@ -139,12 +148,20 @@ impl World<'_> {
 
     fn volume(&self, volume: &Volume) -> Option<Write> {
         let meta = volume.meta();
-        if volume.spec.csi.as_ref().is_none_or(|csi| csi.driver != PROVISIONER) {
+        if volume
+            .spec
+            .csi
+            .as_ref()
+            .is_none_or(|csi| csi.driver != PROVISIONER)
+        {
             return None;
         }
         let name = meta.name.clone();
         let uid = claim_uid(volume);
-        let claim = self.claims.iter().find(|claim| Some(&claim.meta().uid) == uid);
+        let claim = self
+            .claims
+            .iter()
+            .find(|claim| Some(&claim.meta().uid) == uid);
         if meta.is_terminating() {
             if claim.is_some() {
                 return None;
@@ -165,7 +182,11 @@ impl World<'_> {
             return delete.then(|| Write::Delete(name, meta.uid.clone()));
         };
         let asked = requested(claim)?;
-        let has = volume.spec.capacity.as_ref().and_then(|capacity| capacity.get("storage"));
+        let has = volume
+            .spec
+            .capacity
+            .as_ref()
+            .and_then(|capacity| capacity.get("storage"));
         if has.is_some_and(|has| size(has) < size(asked)) {
             let grown = json!({ "spec": { "capacity": { "storage": asked } } });
             return Some(Write::Volume(name, patch(meta, grown)));
@@ -209,11 +230,21 @@ fn volume(claim: &Claim, class: &StorageClass) -> Value {
 }
 
 fn is_default(class: &StorageClass) -> bool {
-    class.meta().annotations.get(DEFAULT_CLASS).is_some_and(|value| value == "true")
+    class
+        .meta()
+        .annotations
+        .get(DEFAULT_CLASS)
+        .is_some_and(|value| value == "true")
 }
 
 fn requested(claim: &Claim) -> Option<&Quantity> {
-    claim.spec.resources.as_ref()?.requests.as_ref()?.get("storage")
+    claim
+        .spec
+        .resources
+        .as_ref()?
+        .requests
+        .as_ref()?
+        .get("storage")
 }
 
 fn size(quantity: &Quantity) -> Option<crate::api::Quantity> {
@@ -241,11 +272,18 @@ fn with_finalizer(meta: &Meta, name: &str) -> Option<Value> {
     }
     let mut finalizers = meta.finalizers.clone();
     finalizers.push(name.to_owned());
-    Some(patch(meta, json!({ "metadata": { "finalizers": finalizers } })))
+    Some(patch(
+        meta,
+        json!({ "metadata": { "finalizers": finalizers } }),
+    ))
 }
 
 fn without_finalizer(meta: &Meta, name: &str) -> Option<Value> {
-    let others: Vec<_> = meta.finalizers.iter().filter(|finalizer| *finalizer != name).collect();
+    let others: Vec<_> = meta
+        .finalizers
+        .iter()
+        .filter(|finalizer| *finalizer != name)
+        .collect();
     (others.len() < meta.finalizers.len())
         .then(|| patch(meta, json!({ "metadata": { "finalizers": others } })))
 }

@@ -78,7 +78,8 @@ impl Objects {
                     change(&mut self.volumes, &patch, self.version);
                 }
                 Write::Delete(..) => {
-                    self.volumes[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+                    self.volumes[0]["metadata"]["deletionTimestamp"] =
+                        "2026-01-01T00:00:00Z".into();
                 }
                 Write::Reclaim(name, patch) => {
                     self.reclaimed.push(name);
@@ -98,7 +99,10 @@ impl Objects {
 fn change(objects: &mut Vec<Value>, patch: &Value, version: u64) {
     let object = &mut objects[0];
     for guard in ["uid", "resourceVersion"] {
-        assert_eq!(patch["metadata"][guard], object["metadata"][guard], "{patch}");
+        assert_eq!(
+            patch["metadata"][guard], object["metadata"][guard],
+            "{patch}"
+        );
     }
     merge(object, patch);
     object["metadata"]["resourceVersion"] = version.to_string().into();

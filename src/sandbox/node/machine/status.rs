@@ -75,11 +75,6 @@ impl Machine {
         }
     }
 
-    /// The address that it has, or will have.
-    pub(in super::super) fn pod_ip(&self) -> IpAddr {
-        self.pod_ip
-    }
-
     /// pkg/kubelet/kubelet_pods.go: `getPhase`.
     pub(super) fn phase(&self, pod: &Pod) -> &'static str {
         let policy = pod.spec.restart_policy.as_deref().unwrap_or("Always");
