@@ -22,7 +22,12 @@ pub(crate) fn differences(real: &Value, embedded: &Value) -> Vec<Difference> {
     found
 }
 
-fn compare(path: String, real: Option<&Value>, embedded: Option<&Value>, found: &mut Vec<Difference>) {
+fn compare(
+    path: String,
+    real: Option<&Value>,
+    embedded: Option<&Value>,
+    found: &mut Vec<Difference>,
+) {
     match (real, embedded) {
         (real, embedded) if real == embedded => {}
         (Some(Value::Object(ours)), Some(Value::Object(theirs))) => {
@@ -59,7 +64,8 @@ pub(crate) struct Listed {
 
 /// The table in a Markdown file: rows of case, step, place and reason.
 pub(crate) fn listed(file: &Path) -> Result<Vec<Listed>, String> {
-    let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let text =
+        std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let rows = text.lines().filter(|line| line.starts_with("| `"));
     rows.map(|row| {
         let cells: Vec<&str> = row.trim_matches(['|', ' ']).splitn(4, " | ").collect();

@@ -26,7 +26,9 @@ pub(crate) fn normalise(answers: Vec<Value>, namespace: &str) -> Vec<Value> {
         .map(|answer| texts(answer, &|text| text.replace(namespace, "$ns")))
         .collect();
     let mut generated = Vec::new();
-    answers.iter().for_each(|answer| names(answer, &mut generated));
+    answers
+        .iter()
+        .for_each(|answer| names(answer, &mut generated));
     for (count, (prefix, name)) in generated.iter().enumerate() {
         let short = format!("{prefix}<{}>", count + 1);
         answers = answers
@@ -160,6 +162,7 @@ impl Known {
                 .collect(),
             Value::Object(mut fields) => {
                 ages(&mut fields);
+                causes(&mut fields);
                 let bookmark = fields.get("type").is_some_and(|kind| kind == "BOOKMARK");
                 let many = is_collection(&fields);
                 fields
@@ -186,6 +189,8 @@ impl Known {
                 Ok(version) => self.version(version, collection),
                 Err(_) => text.to_owned(),
             },
+            // Of a group whose name is the namespace's.
+            "storageVersionHash" => "<hash>".to_owned(),
             "continue" if !text.is_empty() => "<more>".to_owned(),
             "clusterIP" | "clusterIPs" if address(text) => "<address>".to_owned(),
             "message" => numbers(&times(&uuids(text, &self.uids)), &|number| {
@@ -231,4 +236,32 @@ fn ages(fields: &mut Map<String, Value>) {
             }
         }
     }
+}
+
+/// Sorts the causes of a refusal: a real server goes through properties in no order.
+fn causes(fields: &mut Map<String, Value>) {
+    let Some(causes) = fields
+        .get("details")
+        .and_then(|details| details.get("causes"))
+    else {
+        return;
+    };
+    let mut causes = causes.as_array().cloned().unwrap_or_default();
+    let listed = |causes: &[Value]| {
+        let mut said: Vec<String> = Vec::new();
+        for cause in causes {
+            let field = cause["field"].as_str().unwrap_or_default();
+            let text = format!("{field}: {}", cause["message"].as_str().unwrap_or_default());
+            if !said.contains(&text) {
+                said.push(text);
+            }
+        }
+        format!("[{}]", said.join(", "))
+    };
+    let given = listed(&causes);
+    causes.sort_by_key(Value::to_string);
+    if let Some(Value::String(message)) = fields.get_mut("message") {
+        *message = message.replace(&given, &listed(&causes));
+    }
+    fields["details"]["causes"] = causes.into();
 }

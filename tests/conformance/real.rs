@@ -45,7 +45,10 @@ impl Real {
     async fn source() -> Result<(Source, String), String> {
         if let Ok(file) = std::env::var("MAINSTAY_CONFORMANCE_KUBECONFIG") {
             let target = Target::of_kubeconfig(&file)?;
-            return Ok((Source::Server(Box::new(target)), format!("the one of {file}")));
+            return Ok((
+                Source::Server(Box::new(target)),
+                format!("the one of {file}"),
+            ));
         }
         if std::env::var("MAINSTAY_CONFORMANCE").is_ok_and(|value| value == "recorded") {
             return Ok((Source::Recorded, "recorded answers".to_owned()));
@@ -53,7 +56,10 @@ impl Real {
         match programs() {
             Ok(folder) => {
                 let pair = Pair::start(&folder).await?;
-                Ok((Source::Pair(Box::new(pair)), format!("the one of {}", folder.display())))
+                Ok((
+                    Source::Pair(Box::new(pair)),
+                    format!("the one of {}", folder.display()),
+                ))
             }
             Err(why) => Ok((Source::Recorded, format!("recorded answers ({why})"))),
         }
@@ -85,7 +91,9 @@ impl Real {
     /// A server's answers; `None` where there is none, or none that this case can run on.
     pub(crate) async fn answers(&self, case: &Case) -> Result<Option<Vec<Value>>, String> {
         match self.target() {
-            Some(target) if !(case.alone && target.shared) => run::run(target, case).await.map(Some),
+            Some(target) if !(case.alone && target.shared) => {
+                run::run(target, case).await.map(Some)
+            }
             _ => Ok(None),
         }
     }

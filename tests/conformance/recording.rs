@@ -41,7 +41,11 @@ impl Recordings {
             .iter()
             .map(|(case, answers)| {
                 let lines: Vec<String> = answers.iter().map(Value::to_string).collect();
-                format!("{}: [\n{}\n]", Value::from(case.as_str()), lines.join(",\n"))
+                format!(
+                    "{}: [\n{}\n]",
+                    Value::from(case.as_str()),
+                    lines.join(",\n")
+                )
             })
             .collect();
         let file = self.file(script);

@@ -41,7 +41,11 @@ impl Report {
     /// Compares the answers to a case of `script`, called `name`.
     pub(crate) fn add(&mut self, script: &str, name: &str, real: &[Value], embedded: &[Value]) {
         if real.len() != embedded.len() {
-            self.fail(&format!("{name}: {} answers are recorded, {} are given: record again (MAINSTAY_RECORD=1)", real.len(), embedded.len()));
+            self.fail(&format!(
+                "{name}: {} answers are recorded, {} are given: record again (MAINSTAY_RECORD=1)",
+                real.len(),
+                embedded.len()
+            ));
         }
         for (real, embedded) in real.iter().zip(embedded) {
             let step = real["step"].as_str().unwrap_or_default();
@@ -84,7 +88,9 @@ impl Report {
 
     /// Fails for a case of which a real server's answers are not known.
     pub(crate) fn missing(&mut self, name: &str) {
-        self.fail(&format!("{name}: not recorded (MAINSTAY_RECORD=1 does, with a server)"));
+        self.fail(&format!(
+            "{name}: not recorded (MAINSTAY_RECORD=1 does, with a server)"
+        ));
     }
 
     /// Prints the table and the sum; whether all is well.
@@ -93,15 +99,26 @@ impl Report {
             .listed
             .iter()
             .filter(|listed| self.whole && !listed.shown)
-            .map(|listed| format!("{} / {} / {}: listed, but there is no such difference (any more)", listed.case, listed.step, listed.path))
+            .map(|listed| {
+                format!(
+                    "{} / {} / {}: listed, but there is no such difference (any more)",
+                    listed.case, listed.step, listed.path
+                )
+            })
             .collect();
         for what in unseen {
             self.fail(&what);
         }
-        println!("\n{:24} {:>9} {:>9} {:>9} {:>9}", "cases", "compared", "equal", "listed", "not listed");
+        println!(
+            "\n{:24} {:>9} {:>9} {:>9} {:>9}",
+            "cases", "compared", "equal", "listed", "not listed"
+        );
         let mut sum = Count::default();
         for (script, count) in &self.counts {
-            println!("{script:24} {:9} {:9} {:9} {:9}", count.compared, count.equal, count.listed, count.unlisted);
+            println!(
+                "{script:24} {:9} {:9} {:9} {:9}",
+                count.compared, count.equal, count.listed, count.unlisted
+            );
             sum.compared += count.compared;
             sum.equal += count.equal;
             sum.listed += count.listed;
@@ -109,16 +126,20 @@ impl Report {
         }
         println!(
             "\nconformance: {} requests compared: {} equal, {} with listed differences ({} listed), {} with others",
-            sum.compared, sum.equal, sum.listed, self.listed.len(), sum.unlisted
+            sum.compared,
+            sum.equal,
+            sum.listed,
+            self.listed.len(),
+            sum.unlisted
         );
         sum.unlisted == 0 && self.failures == 0
     }
 
     fn covered(&mut self, name: &str, step: &str, path: &str) -> bool {
         // Every row that is about it has shown, not only the first.
-        self.listed
-            .iter_mut()
-            .fold(false, |covered, listed| listed.covers(name, step, path) | covered)
+        self.listed.iter_mut().fold(false, |covered, listed| {
+            listed.covers(name, step, path) | covered
+        })
     }
 
     fn fail(&mut self, what: &str) {
@@ -145,7 +166,10 @@ fn shown(value: Option<&Value>) -> String {
     };
     let mut text = value.to_string();
     if text.len() > SHOWN {
-        let end = (0..=SHOWN).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let end = (0..=SHOWN)
+            .rev()
+            .find(|at| text.is_char_boundary(*at))
+            .unwrap_or(0);
         text.truncate(end);
         text.push('…');
     }

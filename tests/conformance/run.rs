@@ -13,7 +13,13 @@ use super::script::{Action, Body, Call, Case, Condition, Keep, Step};
 use super::target::Target;
 
 /// Headers that are part of an answer's meaning.
-const HEADERS: [&str; 5] = ["content-type", "warning", "retry-after", "allow", "location"];
+const HEADERS: [&str; 5] = [
+    "content-type",
+    "warning",
+    "retry-after",
+    "allow",
+    "location",
+];
 /// `UNTIL` asks this often, at this distance.
 const ASKS: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(20);
@@ -166,7 +172,9 @@ impl Run<'_> {
         }
         let namespace = &self.namespace;
         Ok(match path.split_once(':') {
-            Some((group, rest)) if !rest.is_empty() && !group.contains(['?', '=']) && group.contains('/') => {
+            Some((group, rest))
+                if !rest.is_empty() && !group.contains(['?', '=']) && group.contains('/') =>
+            {
                 format!("/apis/{group}/namespaces/{namespace}/{rest}")
             }
             _ => format!("/api/v1/namespaces/{namespace}/{path}"),
@@ -205,7 +213,9 @@ impl Run<'_> {
             return;
         };
         let path = path.split('?').next().unwrap_or_default().to_owned();
-        if path.contains("/namespaces/") && path.contains(&self.namespace) && call.path.contains(':')
+        if path.contains("/namespaces/")
+            && path.contains(&self.namespace)
+            && call.path.contains(':')
             || !call.path.starts_with('/')
         {
             return;
@@ -269,7 +279,9 @@ fn set(value: &mut Value, path: &str, new: Value) {
 fn keep_only(body: Option<&mut Value>, keep: &Keep) {
     let parts = keep.list.split('.').filter(|part| !part.is_empty());
     let list = body.and_then(|body| {
-        parts.fold(Some(body), |value, part| value.and_then(|value| value.get_mut(part)))
+        parts.fold(Some(body), |value, part| {
+            value.and_then(|value| value.get_mut(part))
+        })
     });
     if let Some(Value::Array(items)) = list {
         items.retain(|item| {

@@ -23,11 +23,15 @@
 //! ```
 //!
 //! `MERGE`, `JSON`, `STRATEGIC` and `APPLY` are PATCH with the content type of that name. Other lines
-//! with `@`: `@raw BODY` sends a body as it is, `@fill .data.a 2000000` puts a long text somewhere,
+//! with `@`: `@raw BODY` sends a body as it is, `@file PATH` one from the project (its own API group
+//! made the case's, see [`OWN_GROUP`]), `@fill .data.a 2000000` puts a long text somewhere,
 //! `@as NAME` speaks as another client, `@keep .resources name a,b` compares these elements of a
 //! list only, `@no-body` compares everything but the body. Steps are separated by empty lines.
 
 use std::path::Path;
+
+/// In a file of the project this group gets the namespace in front, so that cases share no kinds.
+const OWN_GROUP: &str = "mysql.mainstay.dev";
 
 /// A file of cases.
 #[derive(Debug)]
@@ -184,7 +188,9 @@ fn step(lines: &[&str]) -> Result<Step, String> {
     let action = match words.as_slice() {
         ["EVENTS", watch, count] => Action::Events {
             watch: (*watch).to_owned(),
-            count: count.parse().map_err(|_| format!("not a number: {count}"))?,
+            count: count
+                .parse()
+                .map_err(|_| format!("not a number: {count}"))?,
         },
         ["END", watch] => Action::End {
             watch: (*watch).to_owned(),
@@ -239,6 +245,13 @@ impl Call {
             }
             "as" => self.client = Some(value.to_owned()),
             "raw" => self.body = Body::Raw(value.to_owned()),
+            "file" => {
+                let file = crate::project(value);
+                let text = std::fs::read_to_string(&file)
+                    .map_err(|error| format!("{}: {error}", file.display()))?;
+                let group = format!("${{ns}}.{OWN_GROUP}");
+                self.body = Body::Yaml(text.replace(OWN_GROUP, &group));
+            }
             "fill" => {
                 let (path, length) = value.split_once(' ').ok_or("@fill PATH LENGTH")?;
                 let length = length.parse().map_err(|_| "@fill PATH LENGTH")?;

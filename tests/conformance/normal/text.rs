@@ -36,7 +36,9 @@ pub(super) fn times(text: &str) -> String {
 /// The length of the time that a text begins with, and what it is called.
 fn now(text: &str) -> Option<(usize, String)> {
     const SECONDS: usize = "2006-01-02T15:04:05".len();
-    let head = text.get(..SECONDS).filter(|head| head.as_bytes()[10] == b'T')?;
+    let head = text
+        .get(..SECONDS)
+        .filter(|head| head.as_bytes()[10] == b'T')?;
     let rest = &text[SECONDS..];
     let fraction = rest.strip_prefix('.').map_or(0, |rest| {
         rest.bytes().take_while(u8::is_ascii_digit).count()
@@ -105,6 +107,8 @@ pub(super) fn address(text: &str) -> bool {
 /// Whether it is a duration as tables show it, such as `3m12s`.
 pub(super) fn age(text: &str) -> bool {
     !text.is_empty()
-        && text.chars().all(|letter| letter.is_ascii_digit() || "smhdy".contains(letter))
+        && text
+            .chars()
+            .all(|letter| letter.is_ascii_digit() || "smhdy".contains(letter))
         && text.ends_with(|last: char| last.is_alphabetic())
 }

@@ -12,8 +12,7 @@ use crate::http::{Http, Pem};
 /// The server of the current context: its token or client certificate is an administrator's.
 pub(super) fn read(file: &str) -> Result<Target, String> {
     let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
-    let config: Value =
-        serde_yaml::from_str(&text).map_err(|error| format!("{file}: {error}"))?;
+    let config: Value = serde_yaml::from_str(&text).map_err(|error| format!("{file}: {error}"))?;
     let named = |list: &str, name: &Value, what: &str| -> Value {
         let items = config[list].as_array().into_iter().flatten();
         let mut items = items.filter(|item| item["name"] == *name);

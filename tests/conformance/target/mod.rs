@@ -15,7 +15,8 @@ pub(crate) use pair::{Pair, programs};
 
 /// Clients of the servers that are started here: name, user and group for their token file. Any
 /// other name that a case uses stands for a client whom the server does not know.
-const CLIENTS: [(&str, &str, &str); 2] = [("admin", "admin", "system:masters"), ("alice", "alice", "")];
+const CLIENTS: [(&str, &str, &str); 2] =
+    [("admin", "admin", "system:masters"), ("alice", "alice", "")];
 
 /// How often a new namespace is looked at until it is ready, and how far apart.
 const LOOKS: u32 = 1500;

@@ -33,16 +33,26 @@ pub(crate) fn programs() -> Result<PathBuf, String> {
         let folder = PathBuf::from(folder);
         return match missing(&folder) {
             None => Ok(folder),
-            Some(name) => Err(format!("KUBEBUILDER_ASSETS={} has no {name}", folder.display())),
+            Some(name) => Err(format!(
+                "KUBEBUILDER_ASSETS={} has no {name}",
+                folder.display()
+            )),
         };
     }
     let state = std::env::var_os("MAINSTAY_CLUSTER_DIR")
         .unwrap_or_else(|| OsString::from("/var/tmp/mainstay-cluster"));
     let mut folders: Vec<PathBuf> = fs::read_dir(Path::new(&state).join("bin"))
-        .map(|entries| entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect())
+        .map(|entries| {
+            entries
+                .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+                .collect()
+        })
         .unwrap_or_default();
     folders.sort();
-    let found = folders.into_iter().rev().find(|folder| missing(folder).is_none());
+    let found = folders
+        .into_iter()
+        .rev()
+        .find(|folder| missing(folder).is_none());
     found.ok_or_else(|| {
         "KUBEBUILDER_ASSETS is not set, and `tests/cluster/cluster build` was not run".to_owned()
     })
@@ -87,7 +97,8 @@ impl Pair {
             .map_err(|error| error.to_string())?;
         let [client, peer, secure] = ports()?;
         let pem = credentials(folder.path(), secure)?;
-        let start = |name: &str, arguments: Vec<String>| spawn(programs, folder.path(), name, arguments);
+        let start =
+            |name: &str, arguments: Vec<String>| spawn(programs, folder.path(), name, arguments);
         let at = |name: &str| folder.path().join(name).display().to_string();
 
         let etcd = start(
@@ -128,7 +139,12 @@ impl Pair {
             shared: false,
             accounts: true,
         };
-        ready(&target, &mut apiserver, &folder.path().join("kube-apiserver.log")).await?;
+        ready(
+            &target,
+            &mut apiserver,
+            &folder.path().join("kube-apiserver.log"),
+        )
+        .await?;
         let controllers = start(
             "kube-controller-manager",
             vec![
@@ -157,14 +173,23 @@ fn ports<const N: usize>() -> Result<[u16; N], String> {
     let mut ports = [0; N];
     for port in &mut ports {
         let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
-        *port = listener.local_addr().map_err(|error| error.to_string())?.port();
+        *port = listener
+            .local_addr()
+            .map_err(|error| error.to_string())?
+            .port();
         held.push(listener);
     }
     Ok(ports)
 }
 
-fn spawn(programs: &Path, folder: &Path, name: &str, arguments: Vec<String>) -> Result<Child, String> {
-    let log = File::create(folder.join(format!("{name}.log"))).map_err(|error| error.to_string())?;
+fn spawn(
+    programs: &Path,
+    folder: &Path,
+    name: &str,
+    arguments: Vec<String>,
+) -> Result<Child, String> {
+    let log =
+        File::create(folder.join(format!("{name}.log"))).map_err(|error| error.to_string())?;
     Command::new(programs.join(name))
         .args(arguments)
         .current_dir(folder)
@@ -184,7 +209,9 @@ fn credentials(folder: &Path, port: u16) -> Result<Pem, String> {
     let key = KeyPair::generate().map_err(failed)?;
     let mut server = CertificateParams::new(names).map_err(failed)?;
     server.distinguished_name.push(DnType::CommonName, "truth");
-    server.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
+    server
+        .extended_key_usages
+        .push(ExtendedKeyUsagePurpose::ServerAuth);
     let certificate = server.self_signed(&key).map_err(failed)?.pem();
     let tokens: String = CLIENTS
         .iter()
@@ -223,7 +250,10 @@ async fn ready(target: &Target, apiserver: &mut Child, log: &Path) -> Result<(),
         }
         tokio::time::sleep(PAUSE).await;
     }
-    Err(format!("kube-apiserver does not become ready: {}", tail(log)))
+    Err(format!(
+        "kube-apiserver does not become ready: {}",
+        tail(log)
+    ))
 }
 
 fn tail(log: &Path) -> String {
