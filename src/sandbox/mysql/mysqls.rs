@@ -19,7 +19,7 @@ use super::{
     process::{DiskId, ProcessId},
     session::Door,
 };
-use crate::mysql::MysqlError;
+use crate::mysql::{MysqlError, Session as _, Statement};
 
 /// When nothing is due.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -166,6 +166,19 @@ impl Mysqls {
             network.with(process, |it, _| it.super_read_only |= before == Some(true))
         });
         written
+    }
+
+    /// Runs a statement as root that goes through the binary log and changes no row.
+    pub async fn write_ddl(&self, host: &str) -> Option<()> {
+        let process = self.look(|network| network.names.get(host).copied())?;
+        let door = Door {
+            mysqls: self.clone(),
+            process,
+            user: "root",
+        };
+        let mut session = door.enter().await.ok()?;
+        let statement = Statement::Logged("DO 0".to_owned());
+        session.run(&statement, IDLE).await.ok()
     }
 
     /// Rows whose writers were told OK.
