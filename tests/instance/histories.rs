@@ -407,7 +407,18 @@ fn check(name: &str, text: &str) -> Result<(), String> {
     if kept == text {
         return Ok(());
     }
-    Err(format!("==== {name}\nkept:\n{kept}\nnow:\n{text}"))
+    let (kept, now): (Vec<_>, Vec<_>) = (kept.lines().collect(), text.lines().collect());
+    let longest = kept.len().max(now.len());
+    let line = |lines: &[&str], at: usize| lines.get(at).copied().unwrap_or("").to_owned();
+    let lines = (0..longest).map(|at| (line(&kept, at), line(&now, at)));
+    let lines = lines.map(|(kept, now)| {
+        if kept == now {
+            format!("  {now}\n")
+        } else {
+            format!("- {kept}\n+ {now}\n")
+        }
+    });
+    Err(format!("==== {name}\n{}", lines.collect::<String>()))
 }
 
 /// On modelled servers, with several seeds: the pace of things must not matter.
