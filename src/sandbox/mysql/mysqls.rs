@@ -17,7 +17,7 @@ use super::{
     observe::Acknowledged,
     pace::Pace,
     process::ProcessId,
-    session::Door,
+    session::{Door, Modelled},
     volume::Volume,
 };
 use crate::mysql::{MysqlError, Session as _, Statement};
@@ -158,36 +158,31 @@ impl Mysqls {
         }
     }
 
-    /// Inserts a row as a person does who does not heed read-only. It is nobody's loss.
+    /// Inserts a row as a person does who makes the server writable for it, and read-only again.
     pub async fn write_errant(&self, host: &str, row: Row) -> Option<Gtid> {
-        let process = self.look(|network| network.names.get(host).copied())?;
-        let door = Door {
-            mysqls: self.clone(),
-            process,
-            user: "root",
-        };
-        let mut session = door.enter().await.ok()?;
-        let before = self.change(|network, _| {
-            network.with(process, |it, _| std::mem::take(&mut it.super_read_only))
-        });
+        let mut session = self.root(host).await?;
+        let set = |value: &str| Statement::Set("super_read_only", value.to_owned());
+        session.run(&set("OFF"), IDLE).await.ok()?;
         let written = session.insert(row, IDLE).await.ok();
-        self.change(|network, _| {
-            network.with(process, |it, _| it.super_read_only |= before == Some(true))
-        });
+        session.run(&set("ON"), IDLE).await.ok()?;
         written
     }
 
     /// Runs a statement as root that goes through the binary log and changes no row.
     pub async fn write_ddl(&self, host: &str) -> Option<()> {
+        let mut session = self.root(host).await?;
+        let statement = Statement::Logged("DO 0".to_owned());
+        session.run(&statement, IDLE).await.ok()
+    }
+
+    async fn root(&self, host: &str) -> Option<Modelled> {
         let process = self.look(|network| network.names.get(host).copied())?;
         let door = Door {
             mysqls: self.clone(),
             process,
             user: "root",
         };
-        let mut session = door.enter().await.ok()?;
-        let statement = Statement::Logged("DO 0".to_owned());
-        session.run(&statement, IDLE).await.ok()
+        door.enter().await.ok()
     }
 
     /// Rows whose writers were told OK.

@@ -32,6 +32,8 @@ pub(crate) enum Op {
     Insert(Number, u64),
     /// Insert a row that will wait for acknowledgements.
     InsertWaiting(Number, u64),
+    /// The same behind another one that waits.
+    InsertBehind(Number, u64),
     /// Wait for the answer to such a row.
     Answer(u64),
     InsertErrant(Number, u64),
@@ -47,7 +49,11 @@ pub(crate) enum Op {
     Terminate(Number),
     Freeze(Number),
     Thaw(Number),
-    /// Write down the state of all.
+    /// Let so many seconds go by.
+    Wait(u64),
+    /// Wait until nothing changes any more.
+    Rest,
+    /// Write down the state of all, once nothing changes any more.
     Look,
 }
 
@@ -70,6 +76,7 @@ impl fmt::Display for Op {
             Self::CreateTable(i) => write!(f, "{i} create table"),
             Self::Insert(i, row) => write!(f, "{i} insert {row}"),
             Self::InsertWaiting(i, row) => write!(f, "{i} insert {row}, which waits"),
+            Self::InsertBehind(i, row) => write!(f, "{i} insert {row} behind others"),
             Self::Answer(row) => write!(f, "answer to {row}"),
             Self::InsertErrant(i, row) => write!(f, "{i} insert {row} by force"),
             Self::CatchUp(i, j) => write!(f, "{i} catch up with {j}"),
@@ -82,6 +89,8 @@ impl fmt::Display for Op {
             Self::Terminate(i) => write!(f, "{i} terminate"),
             Self::Freeze(i) => write!(f, "{i} freeze"),
             Self::Thaw(i) => write!(f, "{i} thaw"),
+            Self::Wait(seconds) => write!(f, "{seconds} s go by"),
+            Self::Rest => f.write_str("rest"),
             Self::Look => f.write_str("look"),
         }
     }

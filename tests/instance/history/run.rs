@@ -10,13 +10,21 @@ use mainstay::{
     instance::{AppAccount, Command, CommandError, Follow, InstancePhase, InstanceStatus, Promote},
     mysql::GtidSet,
 };
-use tokio::{task::JoinHandle, time::sleep};
+use tokio::{
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 
 use super::{Number, Op, World, Wrote, state::Names};
 use crate::harness::{APP, set, until};
 
 /// A state that stays the same for this long has come to rest.
 const REST: Duration = Duration::from_millis(1500);
+
+/// An application waits for the answer to an insert for as long.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// Within this an insert comes to where it waits.
+const BEHIND: Duration = Duration::from_secs(1);
 
 /// Runs a history. The text has a line for each step with its outcome, and the states at the end.
 pub(crate) async fn run<W: World>(world: &mut W, history: &[Op]) -> String {
@@ -101,7 +109,15 @@ impl<W: World> Run<'_, W> {
                 return said.to_owned();
             }
             Op::CreateTable(i) => self.world.create_table(i).await,
-            Op::Insert(i, row) => return self.world.insert(i, row).await.unwrap().to_string(),
+            Op::Insert(i, row) => {
+                let insert = self.world.insert(i, row);
+                let stop = insert.abort_handle();
+                let Ok(wrote) = timeout(PATIENCE, insert).await else {
+                    stop.abort();
+                    return "no answer".to_owned();
+                };
+                return wrote.unwrap().to_string();
+            }
             Op::InsertWaiting(i, row) => {
                 let before = self.commits_waiting(i).await;
                 self.waiting.insert(row, self.world.insert(i, row));
@@ -110,11 +126,20 @@ impl<W: World> Run<'_, W> {
                 })
                 .await;
             }
+            Op::InsertBehind(i, row) => {
+                self.waiting.insert(row, self.world.insert(i, row));
+                sleep(BEHIND).await;
+            }
             Op::Answer(row) => {
                 let wrote = self.waiting.remove(&row).unwrap();
                 return wrote.await.unwrap().to_string();
             }
-            Op::InsertErrant(i, row) => self.world.insert_errant(i, row).await,
+            Op::InsertErrant(i, row) => {
+                let insert = self.world.insert_errant(i, row);
+                if timeout(PATIENCE, insert).await.is_err() {
+                    return "no answer".to_owned();
+                }
+            }
             Op::CatchUp(i, j) => self.has(i, j, false).await,
             Op::Receive(i, j) => self.has(i, j, true).await,
             Op::Purge(i) => self.world.purge(i).await,
@@ -140,6 +165,8 @@ impl<W: World> Run<'_, W> {
             }
             Op::Freeze(i) => self.world.freeze(i, true),
             Op::Thaw(i) => self.world.freeze(i, false),
+            Op::Wait(seconds) => sleep(Duration::from_secs(seconds)).await,
+            Op::Rest => drop(self.at_rest().await),
             Op::Look => self.look().await,
         }
         String::new()
@@ -209,6 +236,11 @@ impl<W: World> Run<'_, W> {
 
     /// Writes down the state of all, once it has come to rest.
     async fn look(&mut self) {
+        let states = self.at_rest().await;
+        self.text.push_str(&states);
+    }
+
+    async fn at_rest(&self) -> String {
         let mut states = self.states().await;
         for _ in 0..20 {
             sleep(REST).await;
@@ -217,7 +249,7 @@ impl<W: World> Run<'_, W> {
                 break;
             }
         }
-        self.text.push_str(&states);
+        states
     }
 
     async fn states(&self) -> String {
