@@ -113,6 +113,7 @@ impl Container for Modelled {
             port: 3306,
             password: String::new(),
             ca: std::path::PathBuf::new(),
+            verify_host: true,
             acknowledge: follow.acknowledge,
         })
     }
