@@ -10,7 +10,7 @@ use super::credentials::Credentials;
 use super::limiter::Limiter;
 use super::transport::tls::Identity;
 use super::transport::{Dial, Transport};
-use super::{ClientOptions, Config, ConfigError, Fence};
+use super::{ClientOptions, Config, ConfigError, Environment, Fence};
 
 /// Deadline of calls in the election lane: a renewal that takes longer is as good as lost, and the
 /// renew deadline (10 s) still has room for a second one.
@@ -30,6 +30,7 @@ pub(super) struct Shared {
     namespace: String,
     pub(super) user_agent: HeaderValue,
     pub(super) credentials: Arc<Credentials>,
+    pub(super) environment: Environment,
 }
 
 /// A connection with its limits.
@@ -75,7 +76,8 @@ impl Client {
                 namespace: config.namespace,
                 user_agent: HeaderValue::try_from(options.user_agent)
                     .expect("checked with the other options"),
-                credentials: Credentials::new(config.auth, identity),
+                credentials: Credentials::new(config.auth, identity, options.environment.clone()),
+                environment: options.environment,
             }),
             lane: Arc::new(Lane {
                 transport,
@@ -110,6 +112,12 @@ impl Client {
             }),
             fence: Fence::open(),
         }
+    }
+
+    /// Clock and chance of this process.
+    #[must_use]
+    pub fn environment(&self) -> &Environment {
+        &self.shared.environment
     }
 
     /// The configuration's default namespace.

@@ -14,9 +14,11 @@ mod backoff;
 mod call;
 mod config;
 mod credentials;
+mod environment;
 mod error;
 mod fence;
 mod handle;
+mod jitter;
 mod limiter;
 mod options;
 mod raw;
@@ -32,11 +34,13 @@ mod transport;
 mod verbs;
 mod watch;
 
-pub use backoff::{Backoff, stretched};
+pub use backoff::Backoff;
 pub use config::{Config, ConfigError, ConfigSource};
+pub use environment::Environment;
 pub use error::Error;
 pub use fence::{Closed, Fence, FenceKeeper};
 pub use handle::Client;
+pub use jitter::Jitter;
 pub use options::{ClientOptions, DeleteOptions, ListOptions, Patch, WatchOptions};
 pub use raw::{RawBody, RawRequest, RawResponse};
 pub use resource::{

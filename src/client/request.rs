@@ -74,7 +74,7 @@ impl Client {
         deadline: Instant,
         stage: &Stage,
     ) -> Result<Reply, Error> {
-        let mut backoff = retry::backoff();
+        let mut backoff = retry::backoff(self.shared.environment.jitter());
         let mut renewed = None;
         let mut may_renew = true;
         loop {
@@ -169,7 +169,8 @@ impl Client {
         let body = match call.wanted {
             Wanted::AnyStatus if head.status != StatusCode::UNAUTHORIZED => ReplyBody::Stream(body),
             _ if !head.status.is_success() => {
-                return Err(refusal(call, Response::from_parts(head, body)).await);
+                let response = Response::from_parts(head, body);
+                return Err(refusal(call, response, self.shared.environment.now()).await);
             }
             Wanted::Stream | Wanted::AnyStatus => ReplyBody::Stream(body),
             Wanted::Whole(limit) => ReplyBody::Whole(self.whole(call, body, limit).await?),
@@ -232,12 +233,12 @@ impl Client {
 }
 
 /// An answer that is an error: its Status, and what it says about retries.
-async fn refusal(call: &Call, response: Response<Incoming>) -> Failed {
+async fn refusal(call: &Call, response: Response<Incoming>, now: jiff::Timestamp) -> Failed {
     let (head, body) = response.into_parts();
     // One that is too long or breaks off still has a beginning to quote.
     let body = answer::collect(body, ERROR_BODY_LIMIT).await;
     let status = Status::from_body(&body.unwrap_or_else(|(_, begun)| begun));
-    let retry_after = retry::retry_after(&head.headers, jiff::Timestamp::now());
+    let retry_after = retry::retry_after(&head.headers, now);
     let failure = Failure::Answered {
         status: head.status,
         retry_after,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, header};
 use jiff::{Timestamp, fmt::rfc2822};
 
-use super::backoff::{Backoff, stretched};
+use super::{Backoff, Jitter};
 
 /// Longest wait that a server may ask for.
 const RETRY_AFTER_CAP: Duration = Duration::from_secs(30);
@@ -31,8 +31,8 @@ pub(super) enum Failure {
 }
 
 /// The delays of one call.
-pub(super) fn backoff() -> Backoff {
-    Backoff::new(FIRST_DELAY, LONGEST_DELAY)
+pub(super) fn backoff(jitter: Jitter) -> Backoff {
+    Backoff::new(FIRST_DELAY, LONGEST_DELAY, jitter)
 }
 
 /// The time until the request may be sent again, or `None` if it must not be. A request is
@@ -49,9 +49,9 @@ pub(super) fn delay(failure: Failure, repeatable: bool, backoff: &mut Backoff) -
             match retry_after {
                 // The server says that it refused the request, and when it is welcome.
                 Some(after) if matches!(status, 429 | 503) => {
-                    Some(stretched(after).max(backoff.next_delay()))
+                    Some(backoff.stretched(after).max(backoff.next_delay()))
                 }
-                Some(after) if repeatable && status == 504 => Some(stretched(after)),
+                Some(after) if repeatable && status == 504 => Some(backoff.stretched(after)),
                 _ if repeatable && matches!(status, 429 | 503 | 504) => Some(backoff.next_delay()),
                 _ => None,
             }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     fn again(failure: Failure, repeatable: bool) -> bool {
-        delay(failure, repeatable, &mut backoff()).is_some()
+        delay(failure, repeatable, &mut backoff(Jitter::seeded(1))).is_some()
     }
 
     #[test]
@@ -145,8 +145,9 @@ mod tests {
 
     #[test]
     fn the_servers_wait_is_never_cut_short() {
-        for _ in 0..50 {
-            let wait = delay(answered(429, Some(2)), false, &mut backoff()).unwrap();
+        for seed in 0..50 {
+            let mut backoff = backoff(Jitter::seeded(seed));
+            let wait = delay(answered(429, Some(2)), false, &mut backoff).unwrap();
             assert!(
                 wait >= Duration::from_secs(2) && wait <= Duration::from_secs(3),
                 "{wait:?}"

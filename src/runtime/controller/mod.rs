@@ -17,13 +17,12 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
-use super::backoff::Jitter;
 use super::health::Health;
 use super::metric;
 use super::object::ObjectKey;
 use super::queue::{Finish, Queue};
 use super::shutdown::Shutdown;
-use crate::client;
+use crate::client::{self, Environment};
 use slots::Slots;
 
 /// What a reconcile that succeeded asks for.
@@ -75,12 +74,14 @@ pub trait Reconciler: Send + Sync + 'static {
 }
 
 /// Settings of a [`Controller`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ControllerOptions {
     /// Runs at a time; at least one.
     pub workers: usize,
     /// How long a run may take.
     pub deadline: Duration,
+    /// Chance for the runs' trace ids.
+    pub environment: Environment,
 }
 
 impl Default for ControllerOptions {
@@ -88,6 +89,7 @@ impl Default for ControllerOptions {
         Self {
             workers: 8,
             deadline: Duration::from_mins(2),
+            environment: Environment::system(),
         }
     }
 }
@@ -178,7 +180,7 @@ impl<R: Reconciler> Controller<R> {
     /// One worker's life.
     async fn work(self: Arc<Self>, slot: usize) {
         let duration = metrics::histogram!(metric::RECONCILE_DURATION, "controller" => self.name);
-        let mut jitter = Jitter::from_entropy();
+        let mut jitter = self.options.environment.jitter();
         while let Some(item) = self.queue.next().await {
             let span = tracing::info_span!(
                 "reconcile",

@@ -59,12 +59,13 @@ struct Fixture {
 }
 
 fn start(workers: usize, grace: Duration) -> Fixture {
-    let queue = Queue::new("test");
+    let queue = Queue::new("test", &Environment::system());
     let reconciler = Arc::new(Scripted::default());
     let (shutdown, health) = (Shutdown::new(), Health::new());
     let options = ControllerOptions {
         workers,
         deadline: Duration::from_secs(30),
+        ..ControllerOptions::default()
     };
     let controller = Controller::new("test", queue.clone(), Arc::clone(&reconciler), options);
     let run = tokio::spawn(controller.with_health(&health).run(shutdown.clone(), grace));

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use super::Priority;
 use super::retry::Retry;
+use crate::client::Jitter;
 use crate::runtime::ObjectKey;
-use crate::runtime::backoff::Jitter;
 
 /// An item that waited longer than this goes before higher ones, but only once in
 /// [`AGED_TURN`] times: so lower items are not starved, and an old backlog does not starve the rest.

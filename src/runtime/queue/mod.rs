@@ -20,8 +20,8 @@ use tokio::time::{Instant, sleep_until};
 
 use self::core::Core;
 pub(super) use self::core::{Finish, Item, Left};
-use super::backoff::Jitter;
 use super::object::ObjectKey;
+use crate::client::Environment;
 use measure::Measures;
 
 /// How urgent a run is. A key asked for twice has the higher one.
@@ -51,12 +51,12 @@ struct Shared {
 }
 
 impl Queue {
-    /// An empty queue. `name` labels its metrics.
+    /// An empty queue. `name` labels its metrics; chance for its backoff is `environment`'s.
     #[must_use]
-    pub fn new(name: &'static str) -> Self {
+    pub fn new(name: &'static str, environment: &Environment) -> Self {
         Self {
             shared: Arc::new(Shared {
-                core: Mutex::new(Core::new(Jitter::from_entropy())),
+                core: Mutex::new(Core::new(environment.jitter())),
                 work: Notify::new(),
                 timer: Notify::new(),
                 measures: Measures::new(name),
@@ -166,7 +166,7 @@ impl Queue {
             match due {
                 None => changed.await,
                 Some(due) => tokio::select! {
-                    () = changed => {}
+                    biased;
                     () = sleep_until(due) => {
                         let ready = {
                             let mut core = self.lock();
@@ -179,6 +179,7 @@ impl Queue {
                             self.shared.work.notify_one();
                         }
                     }
+                    () = changed => {}
                 },
             }
         }

@@ -6,9 +6,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tokio::time::Instant;
 
+use super::Priority;
 use super::core::{AGE_LIMIT, CONFLICT_RETRIES, Core, Finish};
 use super::retry::{BACKOFF_CAP, BACKOFF_INITIAL, HOLD_LIMIT};
-use super::{Jitter, Priority};
+use crate::client::Jitter;
 use crate::runtime::ObjectKey;
 
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Scope;
 use crate::client::{
-    Client, Error, ListOptions, ListPage, Resource, WatchFrame, WatchOptions, WatchStream,
+    Client, Error, Jitter, ListOptions, ListPage, Resource, WatchFrame, WatchOptions, WatchStream,
 };
 
 /// What one page of a list is asked for with.
@@ -58,6 +58,11 @@ impl Remote {
             resource,
             scope,
         }
+    }
+
+    /// Chance for the loop's delays.
+    pub(super) fn jitter(&self) -> Jitter {
+        self.client.environment().jitter()
     }
 }
 
