@@ -3,12 +3,17 @@
 mod access;
 mod error;
 mod folder;
+mod gather;
+mod kinds;
 mod ledger;
 mod lines;
+mod observer;
 mod operators;
 mod random;
 mod screen;
 mod script;
 mod snapshot;
+mod sql;
 mod summary;
 mod text;
+mod until;
