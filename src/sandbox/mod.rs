@@ -2,3 +2,8 @@
 //! faults. It is for `demo` and the tests; nothing else knows it.
 
 pub mod demo;
+mod instance;
+mod mysql;
+
+pub use instance::{InstanceSpec, ModelledInstance};
+pub use mysql::{Acknowledged, Gtid, Mysqls, Pace, Row, Volume, Written};

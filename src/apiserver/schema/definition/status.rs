@@ -1,0 +1,78 @@
+//! The status of a definition: accepted names, conditions, stored versions.
+
+use serde_json::{Value, json};
+
+use super::super::node::strings;
+use super::super::report::Report;
+
+/// `status.storedVersions` with the storage version added.
+pub(super) fn stored_versions(object: &Value) -> Vec<String> {
+    let mut stored = strings(&object["status"]["storedVersions"]);
+    let versions = object["spec"]["versions"].as_array();
+    for version in versions.into_iter().flatten() {
+        let name = version["name"].as_str().unwrap_or_default();
+        if version["storage"] == true && !stored.iter().any(|known| known == name) {
+            stored.push(name.to_owned());
+        }
+    }
+    stored
+}
+
+pub(super) fn check(stored: &[String], object: &Value, report: &mut Report) {
+    let path = "status.storedVersions";
+    if stored.is_empty() {
+        report.invalid(path, &Value::Null, "must have at least one stored version");
+    }
+    let versions = object["spec"]["versions"].as_array();
+    let known = |name: &String| {
+        versions
+            .into_iter()
+            .flatten()
+            .any(|version| version["name"] == **name)
+    };
+    for (i, name) in stored.iter().enumerate().filter(|(_, name)| !known(name)) {
+        let detail = format!(
+            "missing from spec.versions; {name} was previously a storage version, and must remain in \
+             spec.versions until a storage migration ensures no data remains persisted in {name} and \
+             removes {name} from status.storedVersions"
+        );
+        report.invalid_text(format!("{path}[{i}]"), name, &detail);
+    }
+}
+
+pub(super) fn is_established(object: &Value) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+}
+
+/// What the naming and establishing controllers write: all names are free here, and a kind is served at once.
+pub(super) fn complete(object: &mut Value, stored: Vec<String>, now: &str) {
+    let wanted = [
+        ("NamesAccepted", "NoConflicts", "no conflicts found"),
+        ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+    ];
+    let old = object["status"]["conditions"].as_array().cloned();
+    let mut conditions = old.unwrap_or_default();
+    for (kind, reason, message) in wanted {
+        let held = |condition: &Value| condition["type"] == kind && condition["status"] == "True";
+        if conditions.iter().any(held) {
+            continue;
+        }
+        conditions.retain(|condition| condition["type"] != kind);
+        conditions.push(json!({
+            "type": kind,
+            "status": "True",
+            "lastTransitionTime": now,
+            "reason": reason,
+            "message": message,
+        }));
+    }
+    object["status"] = json!({
+        "acceptedNames": object["spec"]["names"],
+        "conditions": conditions,
+        "storedVersions": stored,
+    });
+}
