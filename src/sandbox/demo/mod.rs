@@ -9,6 +9,7 @@ mod ledger;
 mod lines;
 mod observer;
 mod operators;
+mod play;
 mod random;
 mod screen;
 mod script;

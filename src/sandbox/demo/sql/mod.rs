@@ -2,6 +2,8 @@
 //! for them later.
 
 mod check;
+mod modelled;
+mod real;
 mod writer;
 
 use std::sync::Arc;
@@ -13,6 +15,8 @@ use super::observer::Account;
 use crate::operator::kinds::Pod;
 
 pub(super) use check::missing;
+pub(super) use modelled::{ModelledServers, Reach};
+pub(super) use real::RealServers;
 pub(super) use writer::Writer;
 
 /// The MySQL servers, as a client comes to them.
