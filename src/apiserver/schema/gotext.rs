@@ -32,7 +32,7 @@ pub(super) fn quote(text: &str) -> String {
     out
 }
 
-/// `%v` of a `float64`: the shortest digits, with an exponent below 1e-4 and from 1e21 on.
+/// `%v` of a `float64`: the shortest digits, with an exponent below 1e-4 and from 1e6 on.
 pub(super) fn float(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -43,7 +43,7 @@ pub(super) fn float(value: f64) -> String {
     if value == 0.0 {
         return if value.is_sign_negative() { "-0" } else { "0" }.to_owned();
     }
-    if (1e-4..1e21).contains(&value.abs()) {
+    if (1e-4..1e6).contains(&value.abs()) {
         return value.to_string();
     }
     let scientific = format!("{value:e}");
@@ -101,7 +101,8 @@ mod tests {
         assert_eq!(float(9.0), "9");
         assert_eq!(float(1e21), "1e+21");
         assert_eq!(float(1.5e-7), "1.5e-07");
-        assert_eq!(float(1e20), "100000000000000000000");
+        assert_eq!(float(123_456.5), "123456.5");
+        assert_eq!(float(1_234_567.0), "1.234567e+06");
         assert_eq!(number(&Number::from(12)), "12");
     }
 

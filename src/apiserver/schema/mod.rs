@@ -12,3 +12,6 @@ mod validate;
 
 pub(crate) use definition::{Definition, Version};
 pub(crate) use structural::Structural;
+
+#[cfg(test)]
+mod tests;

@@ -12,9 +12,9 @@ pub(super) struct Pattern {
 
 impl Pattern {
     /// # Errors
-    /// Says what is wrong with the pattern.
+    /// Says what is wrong with the pattern, as Go says it where the two agree on what that is.
     pub(super) fn compile(source: &str) -> Result<Self, String> {
-        let regex = Regex::new(&translate(source)).map_err(|error| error.to_string())?;
+        let regex = Regex::new(&translate(source)).map_err(|error| explain(source, &error))?;
         Ok(Self {
             source: source.to_owned(),
             regex,
@@ -33,6 +33,25 @@ impl Pattern {
     pub(super) fn matches(&self, text: &str) -> bool {
         self.regex.is_match(text)
     }
+}
+
+fn explain(source: &str, error: &regex::Error) -> String {
+    let error = error.to_string();
+    let from = |c: char| source.find(c).map_or(source, |at| &source[at..]);
+    let said = if error.contains("unclosed group") {
+        format!("missing closing ): `{source}`")
+    } else if error.contains("unopened group") {
+        format!("unexpected ): `{source}`")
+    } else if error.contains("unclosed character class") {
+        format!("missing closing ]: `{}`", from('['))
+    } else if error.contains("repetition operator missing expression") {
+        let operator = source.chars().find(|c| matches!(c, '*' | '+' | '?'));
+        let operator = operator.map(String::from).unwrap_or_default();
+        format!("missing argument to repetition operator: `{operator}`")
+    } else {
+        error.lines().last().unwrap_or_default().to_owned()
+    };
+    format!("error parsing regexp: {said}")
 }
 
 /// Rewrites what the two syntaxes read differently.

@@ -121,6 +121,12 @@ fn versions(spec: &Value, report: &mut Report) {
         let detail = "must have exactly one version marked as storage version";
         report.invalid_shown("spec.versions", &shown(all), detail);
     }
+    // Told once more of the first, by the name that it had before there were several.
+    if let Some(name) = names.first().filter(|name| !name.is_empty())
+        && let Some(error) = label_error(name)
+    {
+        report.invalid_text("spec.version", name, &error);
+    }
 }
 
 /// What is the same in all versions, and so named in the spec.
@@ -354,9 +360,10 @@ fn webhook_client(client: &Value, path: &str, report: &mut Report) {
             }
         }
         (None, true) => {
-            for name in ["name", "namespace"] {
+            // A real server mixes up the two.
+            for (name, told) in [("namespace", "name"), ("name", "namespace")] {
                 if service[name].as_str().unwrap_or_default().is_empty() {
-                    report.required(format!("{path}.service.{name}"), "");
+                    report.required(format!("{path}.service.{told}"), "");
                 }
             }
         }

@@ -44,7 +44,12 @@ pub(super) fn number(node: &Node, value: &Number, path: &str) -> Outcome {
     let bounds = &node.bounds;
     let shown = Value::Number(value.clone());
     let mut fail = |what: &str, bound: f64| {
-        let said = format!("{path} in body should be {what} {}", gotext::float(bound));
+        let bound = if value.is_i64() {
+            format!("{bound}")
+        } else {
+            gotext::float(bound)
+        };
+        let said = format!("{path} in body should be {what} {bound}");
         all.fail(Failure::invalid(path, shown.clone(), said));
     };
     // An integer is compared with bounds cut down to integers.
