@@ -1,6 +1,7 @@
 //! The command line: one file a subcommand.
 
 mod crd;
+mod demo;
 mod instance;
 mod run;
 
@@ -24,6 +25,8 @@ enum Command {
     Instance(instance::InstanceArgs),
     /// Print the CustomResourceDefinition
     Crd,
+    /// Show all of it on this machine: API server, node, operator, MySQL
+    Demo(Box<demo::DemoArgs>),
 }
 
 /// Parses the arguments and runs the subcommand. Exit code 2 for usage, 1 for failure.
@@ -33,6 +36,11 @@ pub async fn main() -> ExitCode {
         Command::Run(args) => run::run(*args).await.map_err(Into::into),
         Command::Instance(args) => instance::run(args).await,
         Command::Crd => crd::run().map_err(Into::into),
+        Command::Demo(args) => match demo::run(*args).await {
+            Ok(true) => Ok(()),
+            Ok(false) => return ExitCode::FAILURE, // it has said why
+            Err(error) => Err(error.into()),
+        },
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -45,8 +45,8 @@ pub(super) struct Event {
     #[serde(default)]
     pub(super) regarding: Regarding,
     /// When it happened first.
-    #[serde(default)]
-    pub(super) event_time: Option<Timestamp>,
+    #[serde(rename = "eventTime", default)]
+    pub(super) first: Option<Timestamp>,
     /// Its repetitions.
     #[serde(default)]
     pub(super) series: Option<Series>,
@@ -76,7 +76,7 @@ impl Event {
         let series = self.series.as_ref().map(|series| series.last_observed_time);
         let created = self.metadata.creation_timestamp.as_deref();
         series
-            .or(self.event_time)
+            .or(self.first)
             .or_else(|| created.and_then(|text| text.parse().ok()))
     }
 }

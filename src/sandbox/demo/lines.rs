@@ -10,7 +10,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// What is told of the way from `before` to `after`.
 #[must_use]
-pub fn changes(before: &Snapshot, after: &Snapshot) -> Vec<String> {
+pub(super) fn changes(before: &Snapshot, after: &Snapshot) -> Vec<String> {
     let mut told = Vec::new();
     if before.message != after.message && !after.message.is_empty() {
         told.push(format!("» {}", after.message));

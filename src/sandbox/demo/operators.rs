@@ -87,8 +87,10 @@ impl OperatorProcess {
     }
 
     /// Waits until it is stopped for good.
-    pub(super) async fn ended(mut self) {
-        let _ = (&mut self.keeper).await;
+    pub(super) async fn ended(&self) {
+        let mut states = self.state.clone();
+        // The keeper holds the sending side until its end.
+        while states.changed().await.is_ok() {}
     }
 }
 

@@ -5,164 +5,164 @@ use std::time::Duration;
 
 /// One moment of a demo.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Snapshot {
+pub(super) struct Snapshot {
     /// Since the demo began.
-    pub age: Duration,
+    pub(super) age: Duration,
     /// What stands for MySQL, in words.
-    pub mysql: String,
+    pub(super) mysql: String,
     /// For `kubectl --kubeconfig`.
-    pub kubeconfig: PathBuf,
+    pub(super) kubeconfig: PathBuf,
     /// The cluster.
-    pub cluster: ClusterView,
+    pub(super) cluster: ClusterView,
     /// Its instances, by name.
-    pub instances: Vec<InstanceView>,
+    pub(super) instances: Vec<InstanceView>,
     /// The operator's replicas, by name.
-    pub replicas: Vec<ReplicaView>,
+    pub(super) replicas: Vec<ReplicaView>,
     /// Who holds the operators' Lease, as the Lease has it; empty while nobody does.
-    pub lease_holder: String,
+    pub(super) lease_holder: String,
     /// Latest first.
-    pub events: Vec<EventView>,
+    pub(super) events: Vec<EventView>,
     /// Figures.
-    pub rates: Rates,
+    pub(super) rates: Rates,
     /// Faults that hold now, in words.
-    pub faults: Vec<String>,
+    pub(super) faults: Vec<String>,
     /// The last thing that was done, or why it was not.
-    pub message: String,
+    pub(super) message: String,
 }
 
 /// A MySQLCluster.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ClusterView {
+pub(super) struct ClusterView {
     /// Name; empty while it is not there.
-    pub name: String,
+    pub(super) name: String,
     /// Generation of its spec.
-    pub generation: i64,
+    pub(super) generation: i64,
     /// Generation that its status speaks of.
-    pub observed_generation: i64,
+    pub(super) observed_generation: i64,
     /// Instances that the spec asks for.
-    pub wanted: u32,
+    pub(super) wanted: u32,
     /// Phase, a word.
-    pub phase: String,
+    pub(super) phase: String,
     /// Why, a sentence.
-    pub reason: String,
+    pub(super) reason: String,
     /// `2/3`.
-    pub ready: String,
+    pub(super) ready: String,
     /// The instance that accepts writes, or was the last to do so; empty for none.
-    pub primary: String,
+    pub(super) primary: String,
     /// Where the primary moves to; empty for nowhere.
-    pub target: String,
+    pub(super) target: String,
     /// Who may acknowledge commits, in words.
-    pub quorum: String,
+    pub(super) quorum: String,
     /// Kind and step of the operation under way; empty for none.
-    pub operation: String,
+    pub(super) operation: String,
 }
 
 /// An instance.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct InstanceView {
+pub(super) struct InstanceView {
     /// Pod name.
-    pub pod: String,
+    pub(super) pod: String,
     /// UID of the pod; empty while there is none.
-    pub uid: String,
+    pub(super) uid: String,
     /// `primary`, `replica` or empty: what its label says, which Services select by.
-    pub role: String,
+    pub(super) role: String,
     /// Whether the operator calls it ready.
-    pub ready: bool,
+    pub(super) ready: bool,
     /// What it has executed; empty while unknown.
-    pub gtid: String,
+    pub(super) gtid: String,
     /// How far behind it is; `None` while unknown.
-    pub lag: Option<Lag>,
+    pub(super) lag: Option<Lag>,
     /// Whether its manager is heard now.
-    pub heard: bool,
+    pub(super) heard: bool,
     /// How often its `mysqld` was started; `None` while unknown.
-    pub starts: Option<u64>,
+    pub(super) starts: Option<u64>,
     /// What it is doing, or why it is not ready.
-    pub state: String,
+    pub(super) state: String,
 }
 
 /// How far a replica is behind.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Lag {
+pub(super) struct Lag {
     /// Transactions that the primary has executed and it has not.
-    pub transactions: u64,
+    pub(super) transactions: u64,
     /// Seconds that its applier is behind what it has received; `None` while unknown.
-    pub seconds: Option<f64>,
+    pub(super) seconds: Option<f64>,
 }
 
 /// A replica of the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReplicaView {
+pub(super) struct ReplicaView {
     /// Its name, which stays.
-    pub name: String,
+    pub(super) name: String,
     /// Its identity in the Lease, which each start makes anew.
-    pub identity: String,
+    pub(super) identity: String,
     /// Its process; `None` while there is none.
-    pub pid: Option<u32>,
+    pub(super) pid: Option<u32>,
     /// Since it was started, or ended.
-    pub age: Duration,
+    pub(super) age: Duration,
     /// Whether it holds the Lease.
-    pub leads: bool,
+    pub(super) leads: bool,
     /// Its term, while it leads.
-    pub term: Option<u64>,
+    pub(super) term: Option<u64>,
     /// Why it does not run; empty while it does.
-    pub why: String,
+    pub(super) why: String,
 }
 
 /// An Event of the API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EventView {
+pub(super) struct EventView {
     /// Identifies it, with its count.
-    pub key: String,
+    pub(super) key: String,
     /// Since it was last seen.
-    pub age: Duration,
+    pub(super) age: Duration,
     /// Whether it is a warning.
-    pub warning: bool,
+    pub(super) warning: bool,
     /// Its reason, a word.
-    pub reason: String,
+    pub(super) reason: String,
     /// Name of what it is about.
-    pub about: String,
+    pub(super) about: String,
     /// Its note, a sentence.
-    pub note: String,
+    pub(super) note: String,
     /// How often.
-    pub count: u32,
+    pub(super) count: u32,
 }
 
 /// Figures.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rates {
+pub(super) struct Rates {
     /// Whether rows are being written.
-    pub writing: bool,
+    pub(super) writing: bool,
     /// Rows acknowledged a second.
-    pub writes: f64,
+    pub(super) writes: f64,
     /// Rows acknowledged so far.
-    pub acknowledged: u64,
+    pub(super) acknowledged: u64,
     /// Since the last acknowledged row, while rows are being written.
-    pub pause: Option<Duration>,
+    pub(super) pause: Option<Duration>,
     /// The longest time without an acknowledged row.
-    pub longest: Option<Duration>,
+    pub(super) longest: Option<Duration>,
     /// Acknowledged rows that the primary lacked when it was last looked at; `None` before.
-    pub lost: Option<u64>,
+    pub(super) lost: Option<u64>,
     /// Requests a second that the API server answered.
-    pub requests: f64,
+    pub(super) requests: f64,
 }
 
 impl Snapshot {
     /// The instance of that name.
     #[must_use]
-    pub fn instance(&self, pod: &str) -> Option<&InstanceView> {
+    pub(super) fn instance(&self, pod: &str) -> Option<&InstanceView> {
         self.instances.iter().find(|instance| instance.pod == pod)
     }
 
     /// The replica of the operator that leads.
     #[must_use]
-    pub fn leader(&self) -> Option<&ReplicaView> {
+    pub(super) fn leader(&self) -> Option<&ReplicaView> {
         self.replicas.iter().find(|replica| replica.leads)
     }
 
     /// Why the cluster is not what its spec asks for, `instances` of them where that is given;
     /// `None` when it is.
     #[must_use]
-    pub fn not_ready(&self, instances: Option<u32>) -> Option<String> {
+    pub(super) fn not_ready(&self, instances: Option<u32>) -> Option<String> {
         let cluster = &self.cluster;
         if cluster.name.is_empty() {
             return Some("there is no cluster yet".to_owned());

@@ -8,53 +8,53 @@ use super::text::{count, seconds};
 
 /// The outcome of a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+pub(super) struct Summary {
     /// What stood for MySQL, in words.
-    pub mysql: String,
+    pub(super) mysql: String,
     /// From the start of the demo until all instances were ready; `None` if they never were.
-    pub ready: Option<Duration>,
+    pub(super) ready: Option<Duration>,
     /// The actions, in order.
-    pub trials: Vec<Trial>,
+    pub(super) trials: Vec<Trial>,
     /// Rows that were acknowledged.
-    pub acknowledged: u64,
+    pub(super) acknowledged: u64,
     /// What each instance lacked in the end.
-    pub copies: Vec<Copy>,
+    pub(super) copies: Vec<Copy>,
     /// Why the script failed; `None` if it did not.
-    pub failure: Option<String>,
+    pub(super) failure: Option<String>,
 }
 
 /// What an action led to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trial {
+pub(super) struct Trial {
     /// The action, as the script has it.
-    pub action: String,
+    pub(super) action: String,
     /// What it was done to.
-    pub subject: String,
+    pub(super) subject: String,
     /// From the last row that was acknowledged before to the first one after; `None` where none was
     /// written.
-    pub pause: Option<Duration>,
+    pub(super) pause: Option<Duration>,
     /// The primary before.
-    pub before: String,
+    pub(super) before: String,
     /// The primary after.
-    pub after: String,
+    pub(super) after: String,
     /// Until all was over and all instances were ready again; `None` if that was not waited for.
-    pub ready: Option<Duration>,
+    pub(super) ready: Option<Duration>,
 }
 
 /// What one instance has of the acknowledged rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Copy {
+pub(super) struct Copy {
     /// Pod name.
-    pub pod: String,
+    pub(super) pod: String,
     /// The rows that it lacks, or why that is not known.
-    pub missing: Result<Rows, String>,
+    pub(super) missing: Result<Rows, String>,
 }
 
 impl Summary {
     /// Whether everything was as it must be: the script went through, and every instance was looked
     /// at and has every acknowledged row.
     #[must_use]
-    pub fn held(&self) -> bool {
+    pub(super) fn held(&self) -> bool {
         let whole = |copy: &Copy| copy.missing.as_ref().is_ok_and(Rows::is_empty);
         self.failure.is_none() && self.ready.is_some() && self.copies.iter().all(whole)
     }

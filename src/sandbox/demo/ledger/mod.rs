@@ -10,23 +10,23 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-pub use rows::Rows;
+pub(crate) use rows::Rows;
 
 /// The rate is counted over this.
 const RATE_OVER: Duration = Duration::from_secs(2);
 
 /// A time in which no row was acknowledged although rows were written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pause {
+pub(crate) struct Pause {
     /// When the last row before was acknowledged.
-    pub from: Instant,
+    pub(crate) from: Instant,
     /// Until the first after, or until now.
-    pub length: Duration,
+    pub(crate) length: Duration,
 }
 
 /// The ledger of one writer. Pure: whoever calls it says what time it is.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     acknowledged: Rows,
     next: u64,
     /// Whether rows are being written.
@@ -42,7 +42,7 @@ pub struct Ledger {
 
 impl Ledger {
     /// Writing begins. Until the first row is acknowledged is a pause, too.
-    pub fn begin(&mut self, now: Instant) {
+    pub(crate) fn begin(&mut self, now: Instant) {
         if !self.writing {
             self.writing = true;
             self.last = Some(now);
@@ -50,7 +50,7 @@ impl Ledger {
     }
 
     /// Writing ends; a pause that is under way ends with it.
-    pub fn end(&mut self, now: Instant) {
+    pub(crate) fn end(&mut self, now: Instant) {
         self.note_pause(now);
         self.writing = false;
         self.last = None;
@@ -59,18 +59,18 @@ impl Ledger {
 
     /// Whether rows are being written.
     #[must_use]
-    pub fn is_writing(&self) -> bool {
+    pub(crate) fn is_writing(&self) -> bool {
         self.writing
     }
 
     /// The number of the next row, which was never given out before.
-    pub fn next_row(&mut self) -> u64 {
+    pub(crate) fn next_row(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
     /// The server has acknowledged a row.
-    pub fn acknowledge(&mut self, row: u64, now: Instant) {
+    pub(crate) fn acknowledge(&mut self, row: u64, now: Instant) {
         self.acknowledged.insert(row);
         if !self.writing {
             return; // it was on its way when the writer was told to end
@@ -83,30 +83,30 @@ impl Ledger {
 
     /// The rows that must be in the table.
     #[must_use]
-    pub fn acknowledged(&self) -> &Rows {
+    pub(crate) fn acknowledged(&self) -> &Rows {
         &self.acknowledged
     }
 
     /// From now on [`since_mark`](Self::since_mark) is counted anew.
-    pub fn mark(&mut self) {
+    pub(crate) fn mark(&mut self) {
         self.since_mark = None;
     }
 
     /// The longest pause that ended after the last [`mark`](Self::mark), or is under way.
     #[must_use]
-    pub fn since_mark(&self, now: Instant) -> Option<Pause> {
+    pub(crate) fn since_mark(&self, now: Instant) -> Option<Pause> {
         longer(self.since_mark, self.pause(now))
     }
 
     /// The longest pause of all.
     #[must_use]
-    pub fn longest(&self, now: Instant) -> Option<Pause> {
+    pub(crate) fn longest(&self, now: Instant) -> Option<Pause> {
         longer(self.longest, self.pause(now))
     }
 
     /// The time since the last acknowledged row; `None` while nothing is written.
     #[must_use]
-    pub fn pause(&self, now: Instant) -> Option<Pause> {
+    pub(crate) fn pause(&self, now: Instant) -> Option<Pause> {
         self.last.map(|from| Pause {
             from,
             length: now.duration_since(from),
@@ -115,7 +115,7 @@ impl Ledger {
 
     /// Rows acknowledged a second, of late.
     #[must_use]
-    pub fn rate(&self, now: Instant) -> f64 {
+    pub(crate) fn rate(&self, now: Instant) -> f64 {
         let count = self
             .recent
             .iter()

@@ -5,14 +5,14 @@ use std::fmt;
 
 /// Row numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rows {
+pub(crate) struct Rows {
     /// First of each range to its last. Ranges neither overlap nor touch.
     ranges: BTreeMap<u64, u64>,
 }
 
 impl Rows {
     /// Adds a row; twice is once.
-    pub fn insert(&mut self, row: u64) {
+    pub(crate) fn insert(&mut self, row: u64) {
         let (mut first, mut last) = (row, row);
         if let Some((&before, &end)) = self.ranges.range(..=row).next_back() {
             if end >= row {
@@ -31,7 +31,7 @@ impl Rows {
 
     /// How many.
     #[must_use]
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.ranges
             .iter()
             .map(|(first, last)| last - first + 1)
@@ -40,20 +40,21 @@ impl Rows {
 
     /// Whether there is none.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
     /// Whether it has this row.
+    #[cfg(test)]
     #[must_use]
-    pub fn contains(&self, row: u64) -> bool {
+    pub(crate) fn contains(&self, row: u64) -> bool {
         let before = self.ranges.range(..=row).next_back();
         before.is_some_and(|(_, last)| *last >= row)
     }
 
     /// Those that `other` has not.
     #[must_use]
-    pub fn missing_from(&self, other: &Self) -> Self {
+    pub(crate) fn missing_from(&self, other: &Self) -> Self {
         let mut missing = Self::default();
         for (&first, &last) in &self.ranges {
             let mut at = first;

@@ -24,7 +24,7 @@ const GTID_WIDTH: usize = 34;
 /// The lines of a screen of this size, at most `height` of them, each at most `width` wide. The keys
 /// are always there; Events give way first, then what stands above the keys from below.
 #[must_use]
-pub fn draw(snapshot: &Snapshot, width: u16, height: u16) -> Vec<Line> {
+pub(crate) fn draw(snapshot: &Snapshot, width: u16, height: u16) -> Vec<Line> {
     let (width, height) = (usize::from(width), usize::from(height));
     let mut lines = vec![title(snapshot)];
     lines.extend(cluster(snapshot));

@@ -2,7 +2,7 @@
 
 /// What a piece of text is, rather than its colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Style {
+pub(crate) enum Style {
     /// Text.
     #[default]
     Plain,
@@ -22,24 +22,24 @@ pub enum Style {
 
 /// A piece of text of one style. Holds no control character.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Span {
+pub(crate) struct Span {
     /// The text.
-    pub text: String,
+    pub(crate) text: String,
     /// What it is.
-    pub style: Style,
+    pub(crate) style: Style,
 }
 
 /// One line of the screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Line {
+pub(crate) struct Line {
     /// Its pieces, left to right.
-    pub spans: Vec<Span>,
+    pub(crate) spans: Vec<Span>,
 }
 
 impl Line {
     /// With a piece more. A control character in it becomes a space: names and notes come from others.
     #[must_use]
-    pub fn with(mut self, text: &str, style: Style) -> Self {
+    pub(crate) fn with(mut self, text: &str, style: Style) -> Self {
         if !text.is_empty() {
             let text = text.replace(char::is_control, " ");
             self.spans.push(Span { text, style });
@@ -49,7 +49,7 @@ impl Line {
 
     /// With a piece more, padded with spaces to `width` characters or cut to it, and two spaces.
     #[must_use]
-    pub fn column(self, text: &str, width: usize, style: Style) -> Self {
+    pub(crate) fn column(self, text: &str, width: usize, style: Style) -> Self {
         let text = crate::sandbox::demo::text::clip(text, width);
         let padding = width + 2 - text.chars().count();
         self.with(&text, style)
@@ -58,7 +58,7 @@ impl Line {
 
     /// Number of characters. All that is shown is one cell wide.
     #[must_use]
-    pub fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.spans
             .iter()
             .map(|span| span.text.chars().count())
@@ -67,7 +67,7 @@ impl Line {
 
     /// Cut to `width` characters, trailing spaces left out.
     #[must_use]
-    pub fn clipped(self, width: usize) -> Self {
+    pub(crate) fn clipped(self, width: usize) -> Self {
         let mut left = width;
         let mut spans = Vec::new();
         let cut = self.width() > width;
@@ -89,8 +89,9 @@ impl Line {
     }
 
     /// Its text without style.
+    #[cfg(test)]
     #[must_use]
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.spans.iter().map(|span| span.text.as_str()).collect()
     }
 }

@@ -5,7 +5,7 @@ mod line;
 mod paint;
 mod terminal;
 
-pub use draw::draw;
-pub use line::{Line, Span, Style};
-pub use paint::paint;
+pub(crate) use draw::draw;
+pub(crate) use line::{Line, Style};
+pub(crate) use paint::paint;
 pub(super) use terminal::{Key, Screen};

@@ -11,7 +11,7 @@ const END: &str = "\x1b[?2026l";
 /// Escape codes that turn a screen that shows `before` into one that shows `after`. Only lines that
 /// changed are written. Without `colour` there is emphasis, but no colour (<https://no-color.org>).
 #[must_use]
-pub fn paint(before: &[Line], after: &[Line], colour: bool) -> String {
+pub(crate) fn paint(before: &[Line], after: &[Line], colour: bool) -> String {
     let mut out = String::from(BEGIN);
     let rows = before.len().max(after.len());
     let nothing = Line::default();
@@ -38,14 +38,13 @@ pub fn paint(before: &[Line], after: &[Line], colour: bool) -> String {
 /// The Select Graphic Rendition of a style.
 fn code(style: Style, colour: bool) -> &'static str {
     match (style, colour) {
-        (Style::Plain, _) => "0",
+        (Style::Plain, _) | (Style::Good | Style::Warn, false) => "0",
         (Style::Strong | Style::Key, false) | (Style::Strong, true) => "1",
         (Style::Faint, _) => "2",
         (Style::Good, true) => "32",
         (Style::Warn, true) => "33",
         (Style::Bad, true) => "1;31",
         (Style::Key, true) => "36",
-        (Style::Good | Style::Warn, false) => "0",
         (Style::Bad, false) => "7",
     }
 }

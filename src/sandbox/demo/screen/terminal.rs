@@ -13,7 +13,7 @@ use crate::sandbox::demo::snapshot::Snapshot;
 
 /// What a person pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sandbox::demo) enum Key {
+pub(crate) enum Key {
     /// A character.
     Char(char),
     /// Ctrl-C, which comes as a key while the terminal is ours.
@@ -24,7 +24,7 @@ pub(in crate::sandbox::demo) enum Key {
 
 /// A terminal in raw mode with a screen of its own. Dropped, or on a panic of any thread, it is as it
 /// was.
-pub(in crate::sandbox::demo) struct Screen {
+pub(crate) struct Screen {
     /// What it shows.
     shown: Vec<Line>,
     size: (u16, u16),
@@ -38,7 +38,7 @@ impl Screen {
     ///
     /// # Errors
     /// Where it can't be put into raw mode.
-    pub(in crate::sandbox::demo) fn open(colour: bool) -> io::Result<Self> {
+    pub(crate) fn open(colour: bool) -> io::Result<Self> {
         terminal::enable_raw_mode()?;
         let ours = Arc::new(AtomicBool::new(true));
         // From here on the drop gives it back.
@@ -63,9 +63,9 @@ impl Screen {
     ///
     /// # Errors
     /// Where the terminal is gone.
-    pub(in crate::sandbox::demo) fn show(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+    pub(crate) fn show(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         if !self.ours.load(Ordering::Relaxed) {
-            return Ok(()); // a panic took it, whose message stays in sight
+            return Err(io::Error::other("a panic took it")); // its message stays in sight
         }
         let size = terminal::size()?;
         let mut out = io::stdout().lock();
@@ -81,7 +81,7 @@ impl Screen {
     }
 
     /// The next key; `None` once there can be none any more. Cancel-safe.
-    pub(in crate::sandbox::demo) async fn key(&mut self) -> Option<Key> {
+    pub(crate) async fn key(&mut self) -> Option<Key> {
         loop {
             match self.keys.next().await? {
                 Err(error) => {

@@ -6,12 +6,13 @@ mod tour;
 use std::fmt;
 use std::time::Duration;
 
-pub use parse::{ScriptError, parse};
-pub use tour::tour;
+pub use parse::ScriptError;
+pub(crate) use parse::parse;
+pub(crate) use tour::tour;
 
 /// Something done to the cluster, by a key or by a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub(crate) enum Action {
     /// SIGKILL to the primary's `mysqld`; its manager and its pod stay.
     KillPrimary,
     /// SIGKILL to the operator replica that holds the Lease.
@@ -44,7 +45,7 @@ pub enum Action {
 
 /// A pod that an action is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Pod {
+pub(crate) enum Pod {
     /// Whichever is the primary by then.
     Primary,
     /// The one of that name.
@@ -53,7 +54,7 @@ pub enum Pod {
 
 /// One step of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// Do something.
     Act(Action),
     /// Wait until what was done before is over, and all instances are ready.
@@ -73,22 +74,22 @@ pub enum Step {
 
 /// A step and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub(crate) struct Line {
     /// Line number, from 1.
-    pub number: usize,
+    pub(crate) number: usize,
     /// The line as it was written, without comment.
-    pub text: String,
+    pub(crate) text: String,
     /// What it means.
-    pub step: Step,
+    pub(crate) step: Step,
 }
 
 /// A parsed script.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Script {
+pub(crate) struct Script {
     /// Its file, or what else it is called.
-    pub name: String,
+    pub(crate) name: String,
     /// Its steps.
-    pub lines: Vec<Line>,
+    pub(crate) lines: Vec<Line>,
 }
 
 impl fmt::Display for Pod {

@@ -31,7 +31,7 @@ impl fmt::Display for ScriptError {
 ///
 /// # Errors
 /// The first line that is not understood.
-pub fn parse(file: &str, text: &str) -> Result<Script, ScriptError> {
+pub(crate) fn parse(file: &str, text: &str) -> Result<Script, ScriptError> {
     let mut lines = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let words = line.split('#').next().unwrap_or_default();

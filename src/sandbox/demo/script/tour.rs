@@ -6,7 +6,7 @@ const TOUR: &str = include_str!("tour.demo");
 
 /// The tour that `--once` takes: every kind of fault once, under load.
 #[must_use]
-pub fn tour() -> Script {
+pub(crate) fn tour() -> Script {
     parse("the tour", TOUR).expect("a test parses it")
 }
 

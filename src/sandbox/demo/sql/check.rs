@@ -17,7 +17,7 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// Why it could not be looked at: what it lacks is not known.
-pub(in crate::sandbox::demo) async fn missing(
+pub(crate) async fn missing(
     servers: &dyn Servers,
     target: &Target,
     acknowledged: &Rows,

@@ -15,7 +15,7 @@ use super::observer::Account;
 use crate::operator::kinds::Pod;
 
 pub(super) use check::missing;
-pub(super) use modelled::{ModelledServers, Reach};
+pub(super) use modelled::ModelledServers;
 pub(super) use real::RealServers;
 pub(super) use writer::Writer;
 

@@ -11,17 +11,17 @@ use crate::sandbox::demo::ledger::Rows;
 use crate::sandbox::{Mysqls, Written};
 
 /// Whether a client's packets reach a pod, and its answers the client.
-pub(in crate::sandbox::demo) type Reach = Arc<dyn Fn(&Pod) -> bool + Send + Sync>;
+pub(crate) type Reach = Arc<dyn Fn(&Pod) -> bool + Send + Sync>;
 
 /// Modelled servers, for a client whose way to them can be cut.
-pub(in crate::sandbox::demo) struct ModelledServers {
+pub(crate) struct ModelledServers {
     mysqls: Mysqls,
     reach: Reach,
 }
 
 impl ModelledServers {
     /// A client of `mysqls`.
-    pub(in crate::sandbox::demo) fn new(mysqls: Mysqls, reach: Reach) -> Self {
+    pub(crate) fn new(mysqls: Mysqls, reach: Reach) -> Self {
         Self { mysqls, reach }
     }
 }

@@ -11,7 +11,7 @@ use crate::sandbox::demo::ledger::Rows;
 const PORT: u16 = 3306;
 
 /// Servers at their pods' addresses.
-pub(in crate::sandbox::demo) struct RealServers;
+pub(crate) struct RealServers;
 
 impl Servers for RealServers {
     fn connect(&self, target: &Target) -> BoxFuture<'static, Result<Box<dyn Session>, String>> {
@@ -25,7 +25,9 @@ impl Servers for RealServers {
             .pass(Some(&account.password))
             .db_name(Some(&account.database));
         Box::pin(async move {
-            let connection = Conn::new(options).await.map_err(words)?;
+            let connection = Conn::new(options)
+                .await
+                .map_err(|error| error.to_string())?;
             let session = RealSession {
                 connection,
                 has_table: false,
@@ -45,11 +47,17 @@ impl Session for RealSession {
         Box::pin(async move {
             if !self.has_table {
                 let create = "CREATE TABLE IF NOT EXISTS ledger (n BIGINT UNSIGNED PRIMARY KEY)";
-                self.connection.query_drop(create).await.map_err(words)?;
+                self.connection
+                    .query_drop(create)
+                    .await
+                    .map_err(|error| error.to_string())?;
                 self.has_table = true;
             }
             let insert = format!("INSERT INTO ledger VALUES ({row})");
-            self.connection.query_drop(insert).await.map_err(words)
+            self.connection
+                .query_drop(insert)
+                .await
+                .map_err(|error| error.to_string())
         })
     }
 
@@ -59,12 +67,8 @@ impl Session for RealSession {
                 .connection
                 .query("SELECT n FROM ledger ORDER BY n")
                 .await
-                .map_err(words)?;
+                .map_err(|error| error.to_string())?;
             Ok(rows.into_iter().collect())
         })
     }
-}
-
-fn words(error: mysql_async::Error) -> String {
-    error.to_string()
 }

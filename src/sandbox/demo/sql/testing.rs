@@ -12,7 +12,7 @@ use crate::sandbox::demo::observer::Account;
 
 /// Servers by pod name, each made when it is first named.
 #[derive(Clone, Default)]
-pub(in crate::sandbox::demo) struct FakeServers(Arc<Mutex<BTreeMap<String, FakeServer>>>);
+pub(crate) struct FakeServers(Arc<Mutex<BTreeMap<String, FakeServer>>>);
 
 #[derive(Default)]
 struct FakeServer {
@@ -93,7 +93,7 @@ impl Session for FakeSession {
 }
 
 /// The target that is called so.
-pub(in crate::sandbox::demo) fn target(pod: &str) -> Target {
+pub(crate) fn target(pod: &str) -> Target {
     let mut value = Pod::default();
     pod.clone_into(&mut value.metadata.name);
     Target {

@@ -20,7 +20,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A client that writes while it is switched on, and the ledger of it. Dropped, it stops.
-pub(in crate::sandbox::demo) struct Writer {
+pub(crate) struct Writer {
     ledger: Arc<Mutex<Ledger>>,
     on: watch::Sender<bool>,
     task: JoinHandle<()>,
@@ -28,7 +28,7 @@ pub(in crate::sandbox::demo) struct Writer {
 
 impl Writer {
     /// A writer that is off. `target` says where the Service leads at that moment.
-    pub(in crate::sandbox::demo) fn new(
+    pub(crate) fn new(
         servers: Arc<dyn Servers>,
         target: impl Fn() -> Option<Target> + Send + Sync + 'static,
     ) -> Self {
@@ -42,7 +42,7 @@ impl Writer {
     }
 
     /// Begins or ends the writes.
-    pub(in crate::sandbox::demo) fn switch(&self, on: bool) {
+    pub(crate) fn switch(&self, on: bool) {
         let now = Instant::now();
         let mut ledger = self.ledger();
         if on {
@@ -54,7 +54,7 @@ impl Writer {
     }
 
     /// The ledger, for a look or a mark.
-    pub(in crate::sandbox::demo) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+    pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         lock(&self.ledger)
     }
 }
