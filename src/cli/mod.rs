@@ -1,5 +1,6 @@
 //! The command line: one file a subcommand.
 
+mod apiserver;
 mod crd;
 mod demo;
 mod instance;
@@ -27,6 +28,9 @@ enum Command {
     Crd,
     /// Show all of it on this machine: API server, node, operator, MySQL
     Demo(Box<demo::DemoArgs>),
+    /// Run a Kubernetes API server in memory, for trying things out and for tests
+    #[command(name = "apiserver")]
+    ApiServer(apiserver::ApiServerArgs),
 }
 
 /// Parses the arguments and runs the subcommand. Exit code 2 for usage, 1 for failure.
@@ -41,6 +45,7 @@ pub async fn main() -> ExitCode {
             Ok(false) => return ExitCode::FAILURE, // it has said why
             Err(error) => Err(error.into()),
         },
+        Command::ApiServer(args) => apiserver::run(args).await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
