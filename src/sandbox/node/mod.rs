@@ -28,7 +28,7 @@ mod volumes;
 
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -114,8 +114,11 @@ impl Node {
 
     /// Runs until `stop`. What it runs goes on: another node may take it up. A second run does nothing.
     pub async fn run(&self, stop: Shutdown) {
-        let writers = self.writers.lock().map(|mut writers| writers.take());
-        let Ok(Some(writers)) = writers else {
+        let writers = {
+            let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+            writers.take()
+        };
+        let Some(writers) = writers else {
             return;
         };
         let bells = Bells::default();
