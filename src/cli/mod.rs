@@ -2,6 +2,7 @@
 
 mod apiserver;
 mod crd;
+mod demo;
 mod instance;
 mod run;
 
@@ -25,6 +26,8 @@ enum Command {
     Instance(instance::InstanceArgs),
     /// Print the CustomResourceDefinition
     Crd,
+    /// Show all of it on this machine: API server, node, operator, MySQL
+    Demo(Box<demo::DemoArgs>),
     /// Run a Kubernetes API server in memory, for trying things out and for tests
     #[command(name = "apiserver")]
     ApiServer(apiserver::ApiServerArgs),
@@ -37,6 +40,11 @@ pub async fn main() -> ExitCode {
         Command::Run(args) => run::run(*args).await.map_err(Into::into),
         Command::Instance(args) => instance::run(args).await,
         Command::Crd => crd::run().map_err(Into::into),
+        Command::Demo(args) => match demo::run(*args).await {
+            Ok(true) => Ok(()),
+            Ok(false) => return ExitCode::FAILURE, // it has said why
+            Err(error) => Err(error.into()),
+        },
         Command::ApiServer(args) => apiserver::run(args).await,
     };
     match outcome {
