@@ -111,12 +111,7 @@ impl<W: World> Run<'_, W> {
             Op::CreateTable(i) => self.world.create_table(i).await,
             Op::Insert(i, row) => {
                 let insert = self.world.insert(i, row);
-                let stop = insert.abort_handle();
-                let Ok(wrote) = timeout(PATIENCE, insert).await else {
-                    stop.abort();
-                    return "no answer".to_owned();
-                };
-                return wrote.unwrap().to_string();
+                return answer(insert).await;
             }
             Op::InsertWaiting(i, row) => {
                 let before = self.commits_waiting(i).await;
@@ -132,7 +127,7 @@ impl<W: World> Run<'_, W> {
             }
             Op::Answer(row) => {
                 let wrote = self.waiting.remove(&row).unwrap();
-                return wrote.await.unwrap().to_string();
+                return answer(wrote).await;
             }
             Op::InsertErrant(i, row) => {
                 let insert = self.world.insert_errant(i, row);
@@ -272,6 +267,16 @@ impl<W: World> Run<'_, W> {
         }
         text
     }
+}
+
+/// Waits for the answer to an insert, and then no longer.
+async fn answer(insert: JoinHandle<Wrote>) -> String {
+    let stop = insert.abort_handle();
+    if let Ok(wrote) = timeout(PATIENCE, insert).await {
+        return wrote.unwrap().to_string();
+    }
+    stop.abort();
+    "no answer".to_owned()
 }
 
 fn app() -> AppAccount {
