@@ -156,6 +156,10 @@ impl World for Modelled {
         self.instances.remove(&number).unwrap().kill();
     }
 
+    fn erase(&mut self, number: Number) {
+        self.volumes.remove(&number).unwrap().erase();
+    }
+
     async fn terminate(&mut self, number: Number) -> Option<i32> {
         let instance = self.instances.remove(&number)?;
         instance.terminate();
