@@ -110,6 +110,12 @@ impl Mysqls {
         self.at(host, |network, id, now| network.freeze(id, false, now));
     }
 
+    /// Tells the mysqld at `host` to shut down, as SIGTERM does. Only its manager may know when that is
+    /// safe.
+    pub fn terminate(&self, host: &str) {
+        self.at(host, |network, id, now| network.terminate(id, now));
+    }
+
     /// Makes the disk at `host`, and its applier, slower by so much for each transaction.
     pub fn slow(&self, host: &str, disk: Duration, applier: Duration) {
         self.change(|network, _| network.slow.insert(host.to_owned(), (disk, applier)));

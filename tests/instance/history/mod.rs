@@ -74,6 +74,8 @@ pub(crate) trait World {
     fn kill_mysqld(&self, number: Number);
     /// SIGKILL for all.
     fn kill(&mut self, number: Number);
+    /// Empties the volume of an instance that is down.
+    fn erase(&mut self, number: Number);
     /// SIGTERM for the manager; its exit code.
     async fn terminate(&mut self, number: Number) -> Option<i32>;
     /// SIGSTOP or SIGCONT for mysqld.

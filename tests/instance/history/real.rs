@@ -135,6 +135,10 @@ impl World for Real {
         self.instances.remove(&number);
     }
 
+    fn erase(&mut self, number: Number) {
+        std::fs::remove_dir_all(self.cluster.path(&format!("t-{number}"))).unwrap();
+    }
+
     async fn terminate(&mut self, number: Number) -> Option<i32> {
         let mut instance = self.instances.remove(&number)?;
         instance.signal(Signal::SIGTERM);

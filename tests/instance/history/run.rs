@@ -33,6 +33,7 @@ pub(crate) async fn run<W: World>(world: &mut W, history: &[Op]) -> String {
         names: Names::default(),
         known: BTreeSet::new(),
         up: BTreeSet::new(),
+        frozen: BTreeSet::new(),
         waiting: BTreeMap::new(),
         text: String::new(),
     };
@@ -51,6 +52,7 @@ struct Run<'a, W> {
     /// Instances that were ever started, and those that are.
     known: BTreeSet<Number>,
     up: BTreeSet<Number>,
+    frozen: BTreeSet<Number>,
     waiting: BTreeMap<u64, JoinHandle<Wrote>>,
     text: String,
 }
@@ -111,12 +113,7 @@ impl<W: World> Run<'_, W> {
             Op::CreateTable(i) => self.world.create_table(i).await,
             Op::Insert(i, row) => {
                 let insert = self.world.insert(i, row);
-                let stop = insert.abort_handle();
-                let Ok(wrote) = timeout(PATIENCE, insert).await else {
-                    stop.abort();
-                    return "no answer".to_owned();
-                };
-                return wrote.unwrap().to_string();
+                return answer(insert).await;
             }
             Op::InsertWaiting(i, row) => {
                 let before = self.commits_waiting(i).await;
@@ -132,7 +129,7 @@ impl<W: World> Run<'_, W> {
             }
             Op::Answer(row) => {
                 let wrote = self.waiting.remove(&row).unwrap();
-                return wrote.await.unwrap().to_string();
+                return answer(wrote).await;
             }
             Op::InsertErrant(i, row) => {
                 let insert = self.world.insert_errant(i, row);
@@ -158,13 +155,24 @@ impl<W: World> Run<'_, W> {
                 self.up.remove(&i);
                 self.world.kill(i);
             }
+            Op::Erase(i) => {
+                self.up.remove(&i);
+                self.world.kill(i);
+                self.world.erase(i);
+            }
             Op::Terminate(i) => {
                 self.up.remove(&i);
                 let code = self.world.terminate(i).await;
                 return format!("exit code {}", code.unwrap_or(-1));
             }
-            Op::Freeze(i) => self.world.freeze(i, true),
-            Op::Thaw(i) => self.world.freeze(i, false),
+            Op::Freeze(i) => {
+                self.frozen.insert(i);
+                self.world.freeze(i, true);
+            }
+            Op::Thaw(i) => {
+                self.frozen.remove(&i);
+                self.world.freeze(i, false);
+            }
             Op::Wait(seconds) => sleep(Duration::from_secs(seconds)).await,
             Op::Rest => drop(self.at_rest().await),
             Op::Look => self.look().await,
@@ -182,7 +190,12 @@ impl<W: World> Run<'_, W> {
     async fn command(&mut self, number: Number, command: Command) -> String {
         match self.world.command(number, 1, &command).await {
             Ok(_) => "done".to_owned(),
-            Err(CommandError { refusal, .. }) => format!("{refusal:?}"),
+            Err(CommandError {
+                refusal, message, ..
+            }) => {
+                eprintln!("{number}: {message}");
+                format!("{refusal:?}")
+            }
         }
     }
 
@@ -245,11 +258,22 @@ impl<W: World> Run<'_, W> {
         for _ in 0..20 {
             sleep(REST).await;
             let before = std::mem::replace(&mut states, self.states().await);
-            if before == states {
+            if before == states && self.all_run().await {
                 break;
             }
         }
         states
+    }
+
+    /// Whether every instance runs that can.
+    async fn all_run(&self) -> bool {
+        for number in self.up.difference(&self.frozen) {
+            let status = self.world.status(*number).await;
+            if status.is_none_or(|status| status.server.is_none()) {
+                return false;
+            }
+        }
+        true
     }
 
     async fn states(&self) -> String {
@@ -272,6 +296,16 @@ impl<W: World> Run<'_, W> {
         }
         text
     }
+}
+
+/// Waits for the answer to an insert, and then no longer.
+async fn answer(insert: JoinHandle<Wrote>) -> String {
+    let stop = insert.abort_handle();
+    if let Ok(wrote) = timeout(PATIENCE, insert).await {
+        return wrote.unwrap().to_string();
+    }
+    stop.abort();
+    "no answer".to_owned()
 }
 
 fn app() -> AppAccount {
