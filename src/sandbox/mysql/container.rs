@@ -6,12 +6,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use nix::sys::signal::Signal;
 use tokio::{sync::watch, time::sleep};
 
-use super::{
-    data::Disk,
-    mysqls::{Mysqls, Volume},
-    process::ProcessId,
-    session::Door,
-};
+use super::{data::Disk, mysqls::Mysqls, process::ProcessId, session::Door, volume::Volume};
 use crate::{
     instance::{
         Accounts, Board, Container, Exit, Follow, InstanceError, Mysqld, Prepared, Process,
