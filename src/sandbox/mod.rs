@@ -8,4 +8,4 @@ mod node;
 
 pub use instance::{InstanceSpec, ModelledInstance};
 pub use mysql::{Acknowledged, Gtid, Mysqls, Pace, Row, Volume, Written};
-pub use node::{Models, Node, NodeOptions, PodFacts, Runtime};
+pub use node::{Models, Node, NodeOptions, PodFacts, ProcessOptions, Processes, Runtime};

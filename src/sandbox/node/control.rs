@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::kinds::{
@@ -36,6 +36,15 @@ pub(super) struct Control {
     pub(super) events: EventRecorder,
 }
 
+/// One of the loops.
+#[derive(Clone, Copy, Debug)]
+enum Loop {
+    Nodes,
+    Scheduler,
+    Volumes,
+    Endpoints,
+}
+
 /// An answer to a write: enough to wait for it in the cache.
 #[derive(Deserialize)]
 struct Written {
@@ -45,14 +54,42 @@ struct Written {
 impl Control {
     /// Runs all loops. Never ends.
     pub(super) async fn run(&self) {
-        let bells = &self.bells;
         tokio::join!(
             biased;
-            drive("nodes", &bells.nodes, async || self.nodes().await),
-            drive("scheduler", &bells.scheduler, async || self.scheduler().await),
-            drive("volumes", &bells.volumes, async || self.volumes().await),
-            drive("endpoints", &bells.endpoints, async || self.endpoints().await),
+            self.drive(Loop::Nodes),
+            self.drive(Loop::Scheduler),
+            self.drive(Loop::Volumes),
+            self.drive(Loop::Endpoints),
         );
+    }
+
+    /// Passes whenever its bell rings; after a failure soon once more.
+    fn drive(&self, which: Loop) -> BoxFuture<'_, ()> {
+        Box::pin(self.passes(which))
+    }
+
+    async fn passes(&self, which: Loop) {
+        let bell = match which {
+            Loop::Nodes => &self.bells.nodes,
+            Loop::Scheduler => &self.bells.scheduler,
+            Loop::Volumes => &self.bells.volumes,
+            Loop::Endpoints => &self.bells.endpoints,
+        };
+        loop {
+            let passed = match which {
+                Loop::Nodes => self.nodes().await,
+                Loop::Scheduler => self.scheduler().await,
+                Loop::Volumes => self.volumes().await,
+                Loop::Endpoints => self.endpoints().await,
+            };
+            match passed {
+                Ok(()) => bell.notified().await,
+                Err(error) => {
+                    tracing::debug!(control = ?which, %error, "a write failed");
+                    let _ = timeout(RETRY, bell.notified()).await;
+                }
+            }
+        }
     }
 
     async fn nodes(&self) -> Result<(), Error> {
@@ -352,19 +389,6 @@ impl Control {
         };
         self.events
             .publish(&about, kind, reason, "Scheduling", note);
-    }
-}
-
-/// Passes whenever the bell rings; after a failure soon once more.
-async fn drive(name: &'static str, bell: &Notify, pass: impl AsyncFn() -> Result<(), Error>) {
-    loop {
-        match pass().await {
-            Ok(()) => bell.notified().await,
-            Err(error) => {
-                tracing::debug!(control = name, %error, "a write failed");
-                let _ = timeout(RETRY, bell.notified()).await;
-            }
-        }
     }
 }
 

@@ -24,25 +24,28 @@ mod runtime;
 mod schedule;
 mod scheduling;
 mod stores;
+#[cfg(test)]
+mod tests;
 mod volumes;
 
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
+use crate::apiserver::{PodDial, PodStream};
 use crate::client::{Client, Stream};
 use crate::instance::PORT;
 use crate::operator::instances::{Address, DialError, InstanceDial, secure};
-use crate::runtime::{EventRecorder, Shutdown};
+use crate::runtime::{EventRecorder, EventWriter, Shutdown};
 use control::Control;
 use kubelet::Kubelet;
 pub use kubelet::PodFacts;
 use runtime::ContainerRuntime;
-pub use runtime::Models;
+pub use runtime::{Models, ProcessOptions, Processes};
 use stores::{Bells, Stores};
 
 /// Until a pod that does not answer is given up, as an operator would over a real network.
@@ -53,6 +56,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 pub enum Runtime {
     /// Models in memory.
     Models(Models),
+    /// Processes on this machine.
+    Processes(Processes),
 }
 
 /// How the node is to be.
@@ -73,21 +78,24 @@ pub struct Node {
     stores: Stores,
     runtime: Arc<dyn ContainerRuntime>,
     kubelet: Arc<Kubelet>,
-    writers: Arc<std::sync::Mutex<Option<Writers>>>,
+    options: NodeOptions,
+    writers: Arc<Mutex<Option<Writers>>>,
 }
 
 /// Events' recorder of the scheduler, and both writers, until they run.
 struct Writers {
     scheduler: EventRecorder,
-    tasks: Vec<crate::runtime::EventWriter>,
+    tasks: Vec<EventWriter>,
 }
 
 impl Node {
     /// A node that does not run yet. `client` decides its time and chance.
     #[must_use]
     pub fn new(client: Client, options: NodeOptions) -> Self {
-        let Runtime::Models(models) = options.runtime;
-        let runtime: Arc<dyn ContainerRuntime> = Arc::new(models);
+        let runtime: Arc<dyn ContainerRuntime> = match options.runtime.clone() {
+            Runtime::Models(models) => Arc::new(models),
+            Runtime::Processes(processes) => Arc::new(processes),
+        };
         let stores = Stores::default();
         let (scheduler, first) = EventRecorder::new(client.clone(), "default-scheduler", "sandbox");
         let (events, second) = EventRecorder::new(client.clone(), "kubelet", "sandbox");
@@ -97,7 +105,7 @@ impl Node {
             Arc::clone(&runtime),
             events,
             options.nodes,
-            options.images,
+            options.images.clone(),
         ));
         let writers = Writers {
             scheduler,
@@ -108,12 +116,24 @@ impl Node {
             stores,
             runtime,
             kubelet,
-            writers: Arc::new(std::sync::Mutex::new(Some(writers))),
+            options,
+            writers: Arc::new(Mutex::new(Some(writers))),
         }
     }
 
+    /// What it was made with: for another node in its place.
+    #[must_use]
+    pub fn options(&self) -> &NodeOptions {
+        &self.options
+    }
+
     /// Runs until `stop`. What it runs goes on: another node may take it up. A second run does nothing.
-    pub async fn run(&self, stop: Shutdown) {
+    pub fn run(&self, stop: Shutdown) -> BoxFuture<'static, ()> {
+        let node = self.clone();
+        Box::pin(async move { node.serve(stop).await })
+    }
+
+    async fn serve(&self, stop: Shutdown) {
         let writers = {
             let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
             writers.take()
@@ -136,7 +156,7 @@ impl Node {
             kubelet: Arc::clone(&self.kubelet),
             events: writers.scheduler,
         };
-        let work = async {
+        let work: BoxFuture<'_, ()> = Box::pin(async {
             self.stores.synced().await;
             // Those that came before their Secrets and claims were listed.
             self.kubelet.begin();
@@ -147,7 +167,7 @@ impl Node {
                 }
             };
             tokio::join!(control.run(), config);
-        };
+        });
         tokio::select! {
             biased;
             () = stop.triggered() => {}
@@ -230,6 +250,22 @@ impl InstanceDial for Node {
                 return Ok(stream);
             }
             secure(&address, stream).await
+        })
+    }
+}
+
+impl PodDial for Node {
+    fn dial(
+        &self,
+        namespace: &str,
+        pod: &str,
+        port: u16,
+        tls: bool,
+    ) -> BoxFuture<'static, io::Result<Box<dyn PodStream>>> {
+        let (node, namespace, pod) = (self.clone(), namespace.to_owned(), pod.to_owned());
+        Box::pin(async move {
+            let stream = node.kubelet.dial(&namespace, &pod, port, tls).await?;
+            Ok(Box::new(stream) as Box<dyn PodStream>)
         })
     }
 }

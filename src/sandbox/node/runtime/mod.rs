@@ -1,6 +1,9 @@
 //! What runs containers: models in memory, or processes.
 
+mod folders;
 mod models;
+mod processes;
+mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,6 +15,7 @@ use super::machine::ContainerRun;
 use crate::client::Stream;
 
 pub use models::Models;
+pub use processes::{ProcessOptions, Processes};
 
 /// A pod, as a runtime knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
