@@ -34,8 +34,6 @@ impl Webhooks {
     /// Has an object converted.
     pub(super) async fn convert(&self, need: &Need) -> Result<Value, ApiError> {
         let _ = (need, DEADLINE);
-        Err(ApiError::internal(
-            "conversion webhooks are not reached yet",
-        ))
+        Err(ApiError::internal("conversion webhooks are not reached yet"))
     }
 }

@@ -11,16 +11,10 @@ use super::accept::Media;
 use super::{Body, answer};
 use crate::apiserver::{ApiError, ApiServer, Rule};
 
-pub(super) fn faults(
-    server: &ApiServer,
-    method: &Method,
-    path: &[String],
-    body: &Value,
-) -> Result<Response<Body>, ApiError> {
+pub(super) fn faults(server: &ApiServer, method: &Method, path: &[String], body: &Value) -> Result<Response<Body>, ApiError> {
     let faults = server.faults();
     let rule = |value: &Value| -> Result<Rule, ApiError> {
-        serde_json::from_value(value.clone())
-            .map_err(|error| ApiError::bad_request(format!("not a rule: {error}")))
+        serde_json::from_value(value.clone()).map_err(|error| ApiError::bad_request(format!("not a rule: {error}")))
     };
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     match (method.as_str(), path.as_slice()) {
@@ -30,9 +24,7 @@ pub(super) fn faults(
             return Ok(answer::value(201, &json!({ "id": id }), Media::JSON));
         }
         ("PUT", []) => {
-            let rules = body
-                .as_array()
-                .ok_or_else(|| ApiError::bad_request("a list of rules is wanted"))?;
+            let rules = body.as_array().ok_or_else(|| ApiError::bad_request("a list of rules is wanted"))?;
             let rules = rules.iter().map(rule).collect::<Result<Vec<_>, _>>()?;
             faults.clear();
             rules.into_iter().for_each(|rule| drop(faults.add(rule)));
@@ -54,7 +46,6 @@ pub(super) fn faults(
         .into_iter()
         .map(|(id, rule, hits)| json!({"id": id, "rule": rule, "hits": hits}))
         .collect();
-    let value =
-        json!({"frozen": faults.is_frozen(), "rules": rules, "injected": faults.injected()});
+    let value = json!({"frozen": faults.is_frozen(), "rules": rules, "injected": faults.injected()});
     Ok(answer::value(200, &value, Media::JSON))
 }

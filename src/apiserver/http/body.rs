@@ -20,8 +20,7 @@ const LIMIT: usize = 3 << 20;
 pub(super) async fn read(mut body: Incoming) -> Result<Bytes, ApiError> {
     let mut bytes = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame
-            .map_err(|error| ApiError::bad_request(format!("unable to read the body: {error}")))?;
+        let frame = frame.map_err(|error| ApiError::bad_request(format!("unable to read the body: {error}")))?;
         if let Ok(data) = frame.into_data() {
             if bytes.len() + data.len() > LIMIT {
                 return Err(ApiError::new(
@@ -37,10 +36,7 @@ pub(super) async fn read(mut body: Incoming) -> Result<Bytes, ApiError> {
 }
 
 fn content_type(headers: &HeaderMap) -> &str {
-    let value = headers
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim()
 }
 
@@ -48,9 +44,7 @@ fn unsupported(accepted: &str) -> ApiError {
     ApiError::new(
         415,
         "UnsupportedMediaType",
-        format!(
-            "the body of the request was in an unknown format - accepted media types include: {accepted}"
-        ),
+        format!("the body of the request was in an unknown format - accepted media types include: {accepted}"),
     )
 }
 
@@ -99,13 +93,11 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Value, Vec<String>), ApiError> {
             Ok(value) => return Ok((value, Vec::new())),
             // Flow-style YAML begins so too.
             Err(error) => {
-                return serde_yaml::from_slice(text)
-                    .map(|value| (value, Vec::new()))
-                    .map_err(|_| {
-                        ApiError::bad_request(format!(
-                            "couldn't get version/kind; json parse error: {error}"
-                        ))
-                    });
+                return serde_yaml::from_slice(text).map(|value| (value, Vec::new())).map_err(|_| {
+                    ApiError::bad_request(format!(
+                        "couldn't get version/kind; json parse error: {error}"
+                    ))
+                });
             }
         }
     }
@@ -130,16 +122,10 @@ mod tests {
     #[test]
     fn custom_resources_have_no_strategic_merge() {
         let mut headers = HeaderMap::new();
-        headers.insert(
-            CONTENT_TYPE,
-            "application/strategic-merge-patch+json".parse().unwrap(),
-        );
+        headers.insert(CONTENT_TYPE, "application/strategic-merge-patch+json".parse().unwrap());
         assert_eq!(patch_kind(&headers, false).unwrap(), PatchKind::Strategic);
         assert_eq!(patch_kind(&headers, true).unwrap_err().code, 415);
-        headers.insert(
-            CONTENT_TYPE,
-            "application/vnd.kubernetes.protobuf".parse().unwrap(),
-        );
+        headers.insert(CONTENT_TYPE, "application/vnd.kubernetes.protobuf".parse().unwrap());
         assert_eq!(check_language(&headers).unwrap_err().code, 415);
     }
 }

@@ -80,10 +80,7 @@ where
     };
     let mut builder = auto::Builder::new(TokioExecutor::new());
     // Dates come from the machine's clock, which a simulation must not see.
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .auto_date_header(false);
+    builder.http1().timer(TokioTimer::new()).auto_date_header(false);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -160,9 +157,7 @@ pub(super) async fn listen(
 
 /// A body that is there already.
 pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into())
-        .map_err(|never: Infallible| match never {})
-        .boxed_unsync()
+    Full::new(bytes.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
 }
 
 /// Stays pending once the connection is broken off: there is nobody left to answer.

@@ -23,11 +23,7 @@ use crate::apiserver::state::{Answer, Reply};
 use crate::apiserver::{ApiError, ApiServer};
 
 /// Answers a request.
-pub(super) async fn respond(
-    server: ApiServer,
-    control: Arc<Control>,
-    request: HttpRequest<Incoming>,
-) -> Response<Body> {
+pub(super) async fn respond(server: ApiServer, control: Arc<Control>, request: HttpRequest<Incoming>) -> Response<Body> {
     let (parts, incoming) = request.into_parts();
     match route::route(parts.uri.path()) {
         Some(Route::Faults(path)) => administer(&server, &parts, &path, incoming).await,
@@ -39,12 +35,7 @@ pub(super) async fn respond(
     .unwrap_or_else(|error| answer::failure(&error))
 }
 
-async fn administer(
-    server: &ApiServer,
-    parts: &Parts,
-    path: &[String],
-    incoming: Incoming,
-) -> Result<Response<Body>, ApiError> {
+async fn administer(server: &ApiServer, parts: &Parts, path: &[String], incoming: Incoming) -> Result<Response<Body>, ApiError> {
     let (value, _) = body::parse(&body::read(incoming).await?)?;
     admin::faults(server, &parts.method, path, &value)
 }
@@ -59,15 +50,8 @@ async fn routed(
     let caller = Caller::of(&parts.headers, server.options());
     match route.ok_or_else(ApiError::no_such_path)? {
         Route::Health(name) => {
-            let verbose = parts
-                .uri
-                .query()
-                .is_some_and(|query| query.contains("verbose"));
-            let text = if verbose {
-                format!("[+]ping ok\n{name} check passed\n")
-            } else {
-                "ok".to_owned()
-            };
+            let verbose = parts.uri.query().is_some_and(|query| query.contains("verbose"));
+            let text = if verbose { format!("[+]ping ok\n{name} check passed\n") } else { "ok".to_owned() };
             Ok(answer::text(200, text))
         }
         Route::Version => Ok(answer::value(200, &server.options().version, Media::JSON)),
@@ -99,9 +83,7 @@ fn metrics(server: &ApiServer) -> String {
         server.resource_version(),
     );
     for (resource, (count, _)) in server.sizes() {
-        text.push_str(&format!(
-            "apiserver_resource_objects{{resource=\"{resource}\"}} {count}\n"
-        ));
+        text.push_str(&format!("apiserver_resource_objects{{resource=\"{resource}\"}} {count}\n"));
     }
     text
 }
@@ -117,12 +99,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn new(
-        server: &ApiServer,
-        caller: &Caller,
-        parts: &Parts,
-        target: Target,
-    ) -> Result<Self, ApiError> {
+    fn new(server: &ApiServer, caller: &Caller, parts: &Parts, target: Target) -> Result<Self, ApiError> {
         let (mut options, watch) = route::options(parts.uri.query().unwrap_or_default())?;
         let mut target = target;
         let named = target.name.is_some();
@@ -186,9 +163,7 @@ impl Asked {
     ) -> Result<Response<Body>, ApiError> {
         for fault in &self.faults {
             match fault {
-                Fault::Delay { milliseconds } => {
-                    tokio::time::sleep(Duration::from_millis(*milliseconds)).await
-                }
+                Fault::Delay { milliseconds } => tokio::time::sleep(Duration::from_millis(*milliseconds)).await,
                 Fault::GoAway => control.wind_down(),
                 _ => {}
             }
@@ -257,10 +232,7 @@ impl Asked {
                     Some(back) => state.stale_list(request, back)?,
                     None => state.list(request)?,
                 };
-                Answer {
-                    reply: Reply::Page { page, served },
-                    warnings: Vec::new(),
-                }
+                Answer { reply: Reply::Page { page, served }, warnings: Vec::new() }
             }
             Verb::Watch => {
                 // The request is judged before anything is said; what is too old is said in the stream.
@@ -282,12 +254,7 @@ impl Asked {
         Ok((Done::Answer(answer), false))
     }
 
-    async fn render(
-        &self,
-        server: &ApiServer,
-        parts: &Parts,
-        answer: Answer,
-    ) -> Result<Response<Body>, ApiError> {
+    async fn render(&self, server: &ApiServer, parts: &Parts, answer: Answer) -> Result<Response<Body>, ApiError> {
         let gzip = if self.faults.contains(&Fault::Gzip) {
             Gzip::Always
         } else if takes_gzip(&parts.headers) {
@@ -296,17 +263,10 @@ impl Asked {
             Gzip::No
         };
         let (code, json) = match answer.reply {
-            Reply::Object {
-                code,
-                entry,
-                served,
-            } => (
-                code,
-                page::single(server, &served, &entry, self.media).await?,
-            ),
-            Reply::Page { page, served } => {
-                (200, page::list(server, &served, &page, self.media).await?)
+            Reply::Object { code, entry, served } => {
+                (code, page::single(server, &served, &entry, self.media).await?)
             }
+            Reply::Page { page, served } => (200, page::list(server, &served, &page, self.media).await?),
             Reply::Value { code, value } => (code, value.to_string().into_bytes()),
         };
         let mut response = answer::document(code, json, self.media, gzip);
@@ -327,23 +287,14 @@ impl Asked {
             }
         }
         let timeout = self.request.options.timeout_seconds;
-        self.streamed(stream::body(
-            server.clone(),
-            watch,
-            self.media,
-            timeout,
-            sickness,
-        ))
+        self.streamed(stream::body(server.clone(), watch, self.media, timeout, sickness))
     }
 
     fn streamed(&self, body: Body) -> Response<Body> {
         let mut response = Response::new(body);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(
-            http::header::CACHE_CONTROL,
-            HeaderValue::from_static("no-cache, private"),
-        );
+        headers.insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
         headers.remove(TRANSFER_ENCODING);
         response
     }
@@ -369,9 +320,7 @@ impl Asked {
     fn record(&self, server: &ApiServer, code: u16, wrote: bool) {
         let target = &self.request.target;
         let name = target.name.clone().or_else(|| {
-            self.request.body["metadata"]["name"]
-                .as_str()
-                .map(str::to_owned)
+            self.request.body["metadata"]["name"].as_str().map(str::to_owned)
         });
         server.record(AuditEvent {
             sequence: 0,
@@ -415,19 +364,10 @@ fn refusal(fault: &Fault) -> Option<ApiError> {
         _ => return None,
     };
     let (reason, message) = match code {
-        429 => (
-            "TooManyRequests",
-            "Too many requests, please try again later.",
-        ),
-        500 => (
-            "InternalError",
-            "Internal error occurred: etcdserver: request timed out",
-        ),
+        429 => ("TooManyRequests", "Too many requests, please try again later."),
+        500 => ("InternalError", "Internal error occurred: etcdserver: request timed out"),
         503 => ("ServiceUnavailable", "apiserver is shutting down"),
-        504 => (
-            "Timeout",
-            "Timeout: request did not complete within the allotted timeout",
-        ),
+        504 => ("Timeout", "Timeout: request did not complete within the allotted timeout"),
         _ => ("", "a fault was asked for"),
     };
     let mut error = ApiError::new(code, reason, message);

@@ -41,9 +41,9 @@ pub(crate) use served::{Form, Served};
 pub(crate) use storage::Storage;
 pub(crate) use watch::{Frame, Watch, WatchEnd};
 
-use super::ApiError;
 use super::registry::{self, Builtin};
 use super::request::{Request, Verb};
+use super::ApiError;
 use dice::Dice;
 
 /// Group, version and plural.
@@ -68,11 +68,7 @@ impl From<ApiError> for Halt {
 #[derive(Debug)]
 pub(crate) enum Reply {
     /// A stored object, in its stored form.
-    Object {
-        code: u16,
-        entry: Arc<Entry>,
-        served: Arc<Served>,
-    },
+    Object { code: u16, entry: Arc<Entry>, served: Arc<Served> },
     /// Anything else, complete.
     Value { code: u16, value: Value },
     /// A page of a list.
@@ -141,26 +137,12 @@ impl State {
     }
 
     fn serve_builtin(&mut self, builtin: Builtin) {
-        let Builtin {
-            info,
-            storage,
-            traits,
-        } = builtin;
-        let fields: Vec<String> = registry::selectable(&storage)
-            .iter()
-            .map(|field| (*field).to_owned())
-            .collect();
+        let Builtin { info, storage, traits } = builtin;
+        let fields: Vec<String> =
+            registry::selectable(&storage).iter().map(|field| (*field).to_owned()).collect();
         let name = self.storage_for(&storage, fields);
-        let form = if info.group == "events.k8s.io" {
-            Form::Events
-        } else {
-            Form::Same
-        };
-        let key = (
-            info.group.clone(),
-            info.version.clone(),
-            info.plural.clone(),
-        );
+        let form = if info.group == "events.k8s.io" { Form::Events } else { Form::Same };
+        let key = (info.group.clone(), info.version.clone(), info.plural.clone());
         let served = Served::new(info, traits, name, form, None);
         self.served.insert(key, Arc::new(served));
     }
@@ -193,8 +175,7 @@ impl State {
 
     /// One served version.
     pub(crate) fn find(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Served>> {
-        self.served
-            .get(&(group.to_owned(), version.to_owned(), resource.to_owned()))
+        self.served.get(&(group.to_owned(), version.to_owned(), resource.to_owned()))
     }
 
     /// A storage by its name, such as `pods`.
@@ -210,9 +191,7 @@ impl State {
     /// Forgets all events up to now, as etcd's compaction does.
     pub(crate) fn compact(&mut self) {
         let version = self.version;
-        self.storages
-            .values_mut()
-            .for_each(|storage| storage.compact(version));
+        self.storages.values_mut().for_each(|storage| storage.compact(version));
     }
 
     /// Which resource a request is for.
@@ -228,9 +207,7 @@ impl State {
         let info = &served.info;
         let misplaced = if info.namespaced {
             target.name.is_some() && target.namespace.is_none()
-                || request.verb == Verb::Create
-                    && target.namespace.is_none()
-                    && target.subresource.is_none()
+                || request.verb == Verb::Create && target.namespace.is_none() && target.subresource.is_none()
         } else {
             target.namespace.is_some()
         };
@@ -240,10 +217,7 @@ impl State {
         if let Some(subresource) = &target.subresource {
             let known = (subresource == "status" && info.status)
                 || (subresource == "scale" && info.scale.is_some())
-                || info
-                    .subresources
-                    .iter()
-                    .any(|(name, _)| name == subresource);
+                || info.subresources.iter().any(|(name, _)| name == subresource);
             if !known {
                 return Err(ApiError::no_such_path());
             }
@@ -290,18 +264,13 @@ impl State {
     }
 
     fn storage_of(&self, served: &Served) -> &Storage {
-        self.storages
-            .get(&served.storage)
-            .expect("what is served has a storage")
+        self.storages.get(&served.storage).expect("what is served has a storage")
     }
 
     /// Stores `object` (in its stored form) and tells watches and the garbage collector.
     fn put(&mut self, storage: &Arc<str>, key: Arc<str>, object: Value) -> Arc<Entry> {
         let rv = self.next_version();
-        let place = self
-            .storages
-            .get_mut(storage)
-            .expect("what is served has a storage");
+        let place = self.storages.get_mut(storage).expect("what is served has a storage");
         let old = place.get(&key).cloned();
         let entry = Arc::new(Entry::new(key, rv, object, &place.selectable));
         place.put(&entry);

@@ -69,15 +69,12 @@ impl State {
 
         let key = key(namespace, &name);
         if let Some(there) = self.storage_of(served).get(&key) {
-            let mut error =
-                ApiError::already_exists(&served.info.group, &served.info.plural, &name);
+            let mut error = ApiError::already_exists(&served.info.group, &served.info.plural, &name);
             if there.deleting {
                 error.message = format!("object is being deleted: {}", error.message);
             }
             if !text(&object, "generateName").is_empty() {
-                error
-                    .message
-                    .push_str(", the server was not able to generate a unique name for the object");
+                error.message.push_str(", the server was not able to generate a unique name for the object");
                 error.retry_after = Some(1);
             }
             return Err(error.into());
@@ -95,11 +92,7 @@ impl State {
             self.define(&entry, &now);
         }
         Ok(Answer {
-            reply: Reply::Object {
-                code: 201,
-                entry,
-                served: Arc::clone(served),
-            },
+            reply: Reply::Object { code: 201, entry, served: Arc::clone(served) },
             warnings,
         })
     }
@@ -114,11 +107,7 @@ impl State {
         let mut problems = request.duplicates.clone();
         if let Some(custom) = &served.custom {
             let unknown = custom.schema.prune(object);
-            problems.extend(
-                unknown
-                    .into_iter()
-                    .map(|path| format!("unknown field {path:?}")),
-            );
+            problems.extend(unknown.into_iter().map(|path| format!("unknown field {path:?}")));
             custom.schema.default(object);
         } else {
             kinds::default(&served.storage, object);
@@ -137,21 +126,11 @@ impl State {
     }
 
     /// Refuses what is invalid.
-    pub(super) fn refuse(
-        &self,
-        served: &Served,
-        name: &str,
-        causes: &[Cause],
-    ) -> Result<(), ApiError> {
+    pub(super) fn refuse(&self, served: &Served, name: &str, causes: &[Cause]) -> Result<(), ApiError> {
         if causes.is_empty() {
             return Ok(());
         }
-        Err(ApiError::invalid(
-            &served.info.group,
-            &served.info.kind,
-            name,
-            causes,
-        ))
+        Err(ApiError::invalid(&served.info.group, &served.info.kind, name, causes))
     }
 }
 
@@ -162,12 +141,7 @@ pub(super) fn writer<'a>(
     api_version: &'a str,
     time: &'a str,
 ) -> Writer<'a> {
-    Writer {
-        manager: request.manager(),
-        subresource,
-        api_version,
-        time,
-    }
+    Writer { manager: request.manager(), subresource, api_version, time }
 }
 
 /// The answer to a dry run: the object as it would be.
@@ -176,11 +150,5 @@ pub(super) fn dry(served: &Served, code: u16, mut object: Value, warnings: Vec<S
         super::events::to_events_group(&mut object);
     }
     served.name_type(&mut object);
-    Answer {
-        reply: Reply::Value {
-            code,
-            value: object,
-        },
-        warnings,
-    }
+    Answer { reply: Reply::Value { code, value: object }, warnings }
 }

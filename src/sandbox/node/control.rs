@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -63,7 +64,11 @@ impl Control {
     }
 
     /// Passes whenever its bell rings; after a failure soon once more.
-    async fn drive(&self, which: Loop) {
+    fn drive(&self, which: Loop) -> BoxFuture<'_, ()> {
+        Box::pin(self.passes(which))
+    }
+
+    async fn passes(&self, which: Loop) {
         let bell = match which {
             Loop::Nodes => &self.bells.nodes,
             Loop::Scheduler => &self.bells.scheduler,

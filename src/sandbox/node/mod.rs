@@ -128,7 +128,12 @@ impl Node {
     }
 
     /// Runs until `stop`. What it runs goes on: another node may take it up. A second run does nothing.
-    pub async fn run(&self, stop: Shutdown) {
+    pub fn run(&self, stop: Shutdown) -> BoxFuture<'static, ()> {
+        let node = self.clone();
+        Box::pin(async move { node.serve(stop).await })
+    }
+
+    async fn serve(&self, stop: Shutdown) {
         let writers = {
             let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
             writers.take()
@@ -151,7 +156,7 @@ impl Node {
             kubelet: Arc::clone(&self.kubelet),
             events: writers.scheduler,
         };
-        let work = async {
+        let work: BoxFuture<'_, ()> = Box::pin(async {
             self.stores.synced().await;
             // Those that came before their Secrets and claims were listed.
             self.kubelet.begin();
@@ -162,7 +167,7 @@ impl Node {
                 }
             };
             tokio::join!(control.run(), config);
-        };
+        });
         tokio::select! {
             biased;
             () = stop.triggered() => {}
