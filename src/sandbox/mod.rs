@@ -1,2 +1,8 @@
 //! A world in one process: a node that runs pods as processes or as models, modelled MySQL servers,
 //! faults. It is for `demo` and the tests; nothing else knows it.
+
+mod instance;
+mod mysql;
+
+pub use instance::{InstanceSpec, ModelledInstance};
+pub use mysql::{Acknowledged, Gtid, Mysqls, Pace, Row, Volume, Written};
