@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use nix::sys::signal::Signal;
-use tokio::{sync::watch, time::sleep};
+use tokio::time::sleep;
 
 use super::{
     data::Disk,
@@ -12,6 +12,7 @@ use super::{
     process::ProcessId,
     session::Door,
 };
+use crate::sync::watch;
 use crate::{
     instance::{
         Accounts, Board, Container, Exit, Follow, InstanceError, Mysqld, Prepared, Process,

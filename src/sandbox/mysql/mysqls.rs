@@ -6,10 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep, sleep_until},
-};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
     data::{Gtid, Row},
@@ -20,6 +17,7 @@ use super::{
     session::Door,
 };
 use crate::mysql::MysqlError;
+use crate::sync::watch;
 
 /// When nothing is due.
 const IDLE: Duration = Duration::from_secs(3600);
