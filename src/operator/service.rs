@@ -18,8 +18,8 @@ use super::stores::Stores;
 use crate::client::{Client, ConfigError, Error, Fence};
 use crate::runtime::{
     Change, Controller, ControllerOptions, ElectionOptions, Elector, EventRecorder, Health, Kind,
-    Leadership, LeadershipWatch, ListWatch, Meta, ObjectKey, Priority, Queue, Scope, Shutdown,
-    Store,
+    Leadership, LeadershipWatch, ListWatch, Meta, ObjectKey, Pause, Priority, Queue, Scope,
+    Shutdown, Store,
 };
 
 /// How the operator is to run.
@@ -143,7 +143,7 @@ impl Operator {
         } = self;
         let stores = Stores::new();
         let queue = Queue::new("mysqlcluster", client.environment());
-        queue.pause();
+        queue.pause(Pause::Standby);
         let watches_stop = Shutdown::new();
         let watches = start_watches(&client, &options, &stores, &queue, &health, &watches_stop);
 
@@ -173,6 +173,10 @@ impl Operator {
             leadership.clone(),
             client.environment().clone(),
         );
+        let breaker = client.breaker();
+        if let Some(breaker) = breaker.clone() {
+            health.readiness("breaker".to_owned(), move || Ok(breaker.to_string()));
+        }
         let controller = Controller::new(
             "mysqlcluster",
             queue.clone(),
@@ -183,7 +187,8 @@ impl Operator {
                 environment: client.environment().clone(),
             },
         )
-        .with_health(&health);
+        .with_health(&health)
+        .with_breaker(breaker);
         let mut controller = tokio::spawn(controller.run(stop, options.shutdown_grace));
         let elector_stop = Shutdown::new();
         let mut elector = tokio::spawn(elector.run(elector_stop.clone()));
@@ -233,7 +238,7 @@ async fn lead(
                         for cluster in stores.clusters.list().unwrap_or_default() {
                             queue.add(cluster.metadata.key(), Priority::Low);
                         }
-                        queue.resume();
+                        queue.resume(Pause::Standby);
                     }
                     changed = leadership.changed() => {
                         state = changed;
@@ -242,7 +247,7 @@ async fn lead(
                 }
             }
             Leadership::Standby { .. } | Leadership::Unknown => {
-                queue.pause();
+                queue.pause(Pause::Standby);
                 instances.clear();
             }
         }

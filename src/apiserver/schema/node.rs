@@ -142,7 +142,11 @@ impl Node {
             default: schema.get("default").filter(|v| !v.is_null()).cloned(),
             properties: schema["properties"]
                 .as_object()
-                .map(|all| all.iter().map(|(k, v)| (k.clone(), Self::parse(v))).collect())
+                .map(|all| {
+                    all.iter()
+                        .map(|(k, v)| (k.clone(), Self::parse(v)))
+                        .collect()
+                })
                 .unwrap_or_default(),
             additional: match schema.get("additionalProperties") {
                 Some(Value::Bool(true)) => Some(Additional::Any),
@@ -208,9 +212,32 @@ pub(super) fn strings(list: &Value) -> Vec<String> {
 /// (`supportedVersionedFormats` of apiextensions-apiserver).
 fn known_format(types: &[Type], format: &str) -> Option<String> {
     const STRINGS: [&str; 26] = [
-        "bsonobjectid", "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac", "uuid", "uuid3",
-        "uuid4", "uuid5", "isbn", "isbn10", "isbn13", "creditcard", "ssn", "hexcolor", "rgbcolor",
-        "byte", "password", "date", "duration", "datetime", "k8sshortname", "k8slongname",
+        "bsonobjectid",
+        "uri",
+        "email",
+        "hostname",
+        "ipv4",
+        "ipv6",
+        "cidr",
+        "mac",
+        "uuid",
+        "uuid3",
+        "uuid4",
+        "uuid5",
+        "isbn",
+        "isbn10",
+        "isbn13",
+        "creditcard",
+        "ssn",
+        "hexcolor",
+        "rgbcolor",
+        "byte",
+        "password",
+        "date",
+        "duration",
+        "datetime",
+        "k8sshortname",
+        "k8slongname",
     ];
     let known = match types {
         [] | [Type::String] => STRINGS.contains(&format.replace('-', "").as_str()),

@@ -5,8 +5,8 @@
 //! can't renew stops in time and campaigns again; and that a leader which stops hands over at once.
 //!
 //! The one gap, shared with every elector on a Lease: if someone deletes the Lease, a process that
-//! never saw it may lead before the old leader looks again (a second). The term is there for that:
-//! see [`LeadershipWatch::raise_term`].
+//! never saw it may lead before the old leader looks again: a second, or, if it can't reach the API
+//! server, until its fence closes (12.5 s with the defaults). The term is there for that: see [`LeadershipWatch::raise_term`].
 
 mod drive;
 mod machine;

@@ -102,7 +102,10 @@ fn set_defaults(object: &mut Value) {
         return;
     };
     if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {
-        let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default();
+        let kind = names
+            .get("kind")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         let kind = kind.to_owned();
         let mut set = |name: &str, value: String| {
             let text = names.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -147,7 +150,12 @@ impl Version {
             deprecation: flag("deprecated").then(|| {
                 let own = version["deprecationWarning"].as_str();
                 own.map_or_else(
-                    || format!("{}/{} {} is deprecated", info.group, info.version, info.kind),
+                    || {
+                        format!(
+                            "{}/{} {} is deprecated",
+                            info.group, info.version, info.kind
+                        )
+                    },
                     str::to_owned,
                 )
             }),
