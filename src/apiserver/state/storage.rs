@@ -77,7 +77,7 @@ impl Storage {
     }
 
     /// Objects whose keys begin with `prefix` and are not before `start`.
-    fn range(&self, prefix: &str, start: &str) -> impl Iterator<Item = &Arc<Entry>> {
+    fn range<'a>(&'a self, prefix: &str, start: &str) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
         let from: Arc<str> = std::cmp::max(prefix, start).into();
         let prefix = prefix.to_owned();
         self.objects
