@@ -88,10 +88,13 @@ impl Client {
         let mut backoff = retry::backoff(self.shared.environment.jitter());
         let mut renewed = None;
         let mut may_renew = true;
+        let mut before = None;
         loop {
             let (generation, attempt) = self.attempt(call, renewed.take(), stage).await;
             let (failure, error) = match attempt {
                 Ok(reply) => return Ok(reply),
+                // The breaker opened over what failed before, which says more.
+                Err((_, open @ Error::BreakerOpen { .. })) => return Err(before.unwrap_or(open)),
                 Err(failed) => failed,
             };
             if matches!(error, Error::Unauthorized { .. }) && may_renew {
@@ -114,6 +117,7 @@ impl Client {
                 return Err(error);
             };
             tracing::debug!(%error, "sending again");
+            before = Some(error);
             stage.enter(Stage::WAITING_TO_RETRY);
             tokio::time::sleep_until(at).await;
         }

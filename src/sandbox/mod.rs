@@ -3,6 +3,8 @@
 
 mod instance;
 mod mysql;
+mod node;
 
 pub use instance::{InstanceSpec, ModelledInstance};
 pub use mysql::{Acknowledged, Gtid, Mysqls, Pace, Row, Volume, Written};
+pub use node::{Models, Node, NodeOptions, PodFacts, ProcessOptions, Processes, Runtime};

@@ -106,7 +106,10 @@ pub(crate) fn all<J: Sync>(
 pub(crate) fn seeds(default: u64) -> Vec<u64> {
     let number = |name| {
         let text = std::env::var(name).ok()?;
-        Some(text.parse::<u64>().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+        Some(
+            text.parse::<u64>()
+                .unwrap_or_else(|_| panic!("{name}={text} is no number")),
+        )
     };
     match number("MAINSTAY_SEED") {
         Some(seed) => vec![seed],

@@ -35,12 +35,11 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 pub(crate) use convert::{Conversions, Need};
-pub(crate) use object::{Entry, metadata, text};
+pub(crate) use object::Entry;
 pub(crate) use read::Page;
-pub(crate) use selector::Labels;
 pub(crate) use served::{Form, Served};
 pub(crate) use storage::Storage;
-pub(crate) use watch::{Frame, FrameKind, Watch, WatchEnd};
+pub(crate) use watch::{Frame, Watch, WatchEnd};
 
 use super::registry::{self, Builtin};
 use super::request::{Request, Verb};
@@ -233,6 +232,16 @@ impl State {
 
     /// Carries out a request that writes.
     pub(crate) fn write(&mut self, request: &Request, context: Context<'_>) -> Result<Answer, Halt> {
+        let dice = self.dice.clone();
+        let outcome = self.carry_out(request, context);
+        if matches!(outcome, Err(Halt::Convert(_))) {
+            // Chance falls the same way when it is repeated, or no answer would ever fit.
+            self.dice = dice;
+        }
+        outcome
+    }
+
+    fn carry_out(&mut self, request: &Request, context: Context<'_>) -> Result<Answer, Halt> {
         let served = self.resolve(request)?;
         if served.traits.create_only {
             return reviews::answer(&served, request).map_err(Halt::Refused);

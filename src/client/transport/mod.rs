@@ -326,4 +326,50 @@ mod tests {
             "multiplexed"
         );
     }
+
+    #[tokio::test]
+    async fn k48610_a_server_that_goes_away_fails_no_request_and_keeps_its_watches() {
+        let server = FakeServer::with_tls(&["fake"], &BOTH, |request| {
+            if request.path_and_query.contains("watch=true") {
+                Reply::Endless(Bytes::new())
+            } else {
+                Reply::json("{}")
+            }
+        });
+        let options = ClientOptions {
+            qps: 1e6,
+            burst: 1_000_000,
+            ..ClientOptions::default()
+        };
+        let client = server.limited_client(options);
+        let mut watch = client
+            .watch(POD, None, &WatchOptions::default())
+            .await
+            .unwrap();
+        for _ in 0..20 {
+            let calls: Vec<_> = (0..50)
+                .map(|_| {
+                    let client = client.clone();
+                    // A POST is not repeated unless it certainly was not taken.
+                    tokio::spawn(async move {
+                        let body = serde_json::json!({});
+                        client.create::<_, Value>(POD, Some("ns"), &body).await
+                    })
+                })
+                .collect();
+            tokio::task::yield_now().await;
+            server.go_away();
+            for call in calls {
+                call.await.unwrap().unwrap();
+            }
+        }
+        let requests = server.requests();
+        assert_eq!(requests.len(), 1 + 20 * 50, "each was taken once");
+        assert!(
+            requests.iter().any(|request| request.connection > 5),
+            "new connections"
+        );
+        let ended = tokio::time::timeout(Duration::from_millis(10), watch.next());
+        assert!(ended.await.is_err(), "a stream that was open goes on");
+    }
 }

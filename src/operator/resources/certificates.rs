@@ -149,7 +149,8 @@ fn serves(pair: &Pair, authority: &Pair, cluster: &str, namespace: &str, now: i6
         let algorithms = provider.signature_verification_algorithms.all;
         let valid = |at: i64| {
             let at = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(at).ok()?));
-            verify_server_cert_signed_by_trust_anchor(&certificate, &roots, &[], at, algorithms).ok()
+            verify_server_cert_signed_by_trust_anchor(&certificate, &roots, &[], at, algorithms)
+                .ok()
         };
         let named = |name: &String| {
             let name = ServerName::try_from(name.replace('*', "instance"));

@@ -6,12 +6,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use nix::sys::signal::Signal;
 use tokio::time::sleep;
 
-use super::{
-    data::Disk,
-    mysqls::{Mysqls, Volume},
-    process::ProcessId,
-    session::Door,
-};
+use super::{data::Disk, mysqls::Mysqls, process::ProcessId, session::Door, volume::Volume};
 use crate::sync::watch;
 use crate::{
     instance::{
@@ -119,6 +114,7 @@ impl Container for Modelled {
             port: 3306,
             password: String::new(),
             ca: std::path::PathBuf::new(),
+            verify_host: true,
             acknowledge: follow.acknowledge,
         })
     }

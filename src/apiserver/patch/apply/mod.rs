@@ -22,7 +22,7 @@ use self::{
     managed::{Entry, Managed, Manager, Operation},
     set::Set,
 };
-use super::{MergeSchema, Writer, schema::drop_nulls};
+use super::{MergeSchema, Writer};
 use crate::apiserver::ApiError;
 
 /// Fields of every object that nobody owns.
@@ -138,6 +138,7 @@ pub(crate) fn apply(
         entry.time = Some(writer.time.to_owned());
     }
     let mut object = object.unwrap_or(before);
+    schema.complete(&mut object);
     last_applied::refresh(&mut object, applied, writer);
     managed::store(&mut object, &managed);
     keep_times(live, &mut object);
@@ -257,13 +258,10 @@ fn merge(
     if let (Some(last), Some(entry)) = (&last, managed.get_mut(&manager)) {
         entry.time.clone_from(&last.time);
     }
-    let mut after = match &last {
+    let after = match &last {
         Some(last) => prune(merged, &last.fields, &managed, schema),
         None => merged,
     };
-    if schema.typed {
-        drop_nulls(&mut after);
-    }
     let changed = compare(types, root, before, &after);
     let written = changed.modified.union(&changed.added);
     let others = || managed.iter().filter(|(other, _)| **other != manager);
@@ -335,3 +333,6 @@ fn keep_times(old: Option<&Value>, new: &mut Value) {
         new["metadata"]["managedFields"] = list.clone();
     }
 }
+
+#[cfg(test)]
+mod tests;
