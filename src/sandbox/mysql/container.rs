@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use nix::sys::signal::Signal;
-use tokio::{sync::watch, time::sleep};
+use tokio::time::sleep;
 
 use super::{data::Disk, mysqls::Mysqls, process::ProcessId, session::Door, volume::Volume};
+use crate::sync::watch;
 use crate::{
     instance::{
         Accounts, Board, Container, Exit, Follow, InstanceError, Mysqld, Prepared, Process,

@@ -10,7 +10,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::watch;
+use crate::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::kinds::Pod;

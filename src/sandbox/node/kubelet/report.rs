@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::sync::watch;
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::worker::View;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Probe};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::config::{check, command, environment, mounts, volumes};
@@ -16,6 +16,7 @@ use crate::runtime::{EventType, Kind as _, ObjectRef};
 use crate::sandbox::node::kinds::Pod;
 use crate::sandbox::node::machine::{Action, ContainerRun, Event, Facts, Machine, Now, ProbeKind};
 use crate::sandbox::node::runtime::{ContainerSpec, Content, PodVolume, Signal};
+use crate::sync::watch;
 
 /// The API server's default for a probe's `timeoutSeconds`.
 const PROBE_TIMEOUT: u64 = 1;

@@ -15,12 +15,12 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::sync::watch;
 use futures_util::future::BoxFuture;
 use nix::sys::signal::{Signal as Posix, kill, killpg};
 use nix::unistd::Pid;
 use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStdin, Command};
-use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::folders::Folders;
