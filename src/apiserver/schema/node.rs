@@ -142,7 +142,11 @@ impl Node {
             default: schema.get("default").filter(|v| !v.is_null()).cloned(),
             properties: schema["properties"]
                 .as_object()
-                .map(|all| all.iter().map(|(k, v)| (k.clone(), Self::parse(v))).collect())
+                .map(|all| {
+                    all.iter()
+                        .map(|(k, v)| (k.clone(), Self::parse(v)))
+                        .collect()
+                })
                 .unwrap_or_default(),
             additional: match schema.get("additionalProperties") {
                 Some(Value::Bool(true)) => Some(Additional::Any),
@@ -160,6 +164,22 @@ impl Node {
             not: nested("not"),
             rules: Vec::new(),
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn rule_count(&self) -> usize {
+        let additional = match &self.additional {
+            Some(Additional::Schema(inner)) => inner.rule_count(),
+            _ => 0,
+        };
+        self.rules.len()
+            + additional
+            + self.items.as_ref().map_or(0, |inner| inner.rule_count())
+            + self
+                .properties
+                .values()
+                .map(Self::rule_count)
+                .sum::<usize>()
     }
 
     /// The schema of a field of an object.
@@ -208,9 +228,32 @@ pub(super) fn strings(list: &Value) -> Vec<String> {
 /// (`supportedVersionedFormats` of apiextensions-apiserver).
 fn known_format(types: &[Type], format: &str) -> Option<String> {
     const STRINGS: [&str; 26] = [
-        "bsonobjectid", "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac", "uuid", "uuid3",
-        "uuid4", "uuid5", "isbn", "isbn10", "isbn13", "creditcard", "ssn", "hexcolor", "rgbcolor",
-        "byte", "password", "date", "duration", "datetime", "k8sshortname", "k8slongname",
+        "bsonobjectid",
+        "uri",
+        "email",
+        "hostname",
+        "ipv4",
+        "ipv6",
+        "cidr",
+        "mac",
+        "uuid",
+        "uuid3",
+        "uuid4",
+        "uuid5",
+        "isbn",
+        "isbn10",
+        "isbn13",
+        "creditcard",
+        "ssn",
+        "hexcolor",
+        "rgbcolor",
+        "byte",
+        "password",
+        "date",
+        "duration",
+        "datetime",
+        "k8sshortname",
+        "k8slongname",
     ];
     let known = match types {
         [] | [Type::String] => STRINGS.contains(&format.replace('-', "").as_str()),

@@ -217,14 +217,14 @@ mod tests {
     #[test]
     fn unknown_fields_are_pruned_and_named() {
         let schema = json!({"type": "object", "properties": {
-            "spec": {"type": "object", "properties": {
-                "a": {"type": "string"},
-                "list": {"type": "array", "items": {"type": "object", "properties": {"b": {}}}},
-                "labels": {"type": "object", "additionalProperties": {"type": "string"}},
-                "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true,
-                         "properties": {"known": {"type": "object", "properties": {"x": {}}}}},
-                "any": {"type": "object", "additionalProperties": true},
-            }}}});
+        "spec": {"type": "object", "properties": {
+            "a": {"type": "string"},
+            "list": {"type": "array", "items": {"type": "object", "properties": {"b": {}}}},
+            "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+            "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                     "properties": {"known": {"type": "object", "properties": {"x": {}}}}},
+            "any": {"type": "object", "additionalProperties": true},
+        }}}});
         let object = json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "n", "zzz": 1},
             "extra": 1,
             "spec": {"a": "x", "no": 1, "list": [{"b": 1, "c": 2}, {"d": 3}], "labels": {"k": "v"},
@@ -265,7 +265,10 @@ mod tests {
     fn meta_fields_are_no_exception_further_in() {
         let schema = json!({"type": "object", "properties": {"spec": {"type": "object"}}});
         let (object, unknown) = pruned(schema, json!({"spec": {"kind": "x"}}));
-        assert_eq!((object, unknown), (json!({"spec": {}}), vec!["spec.kind".to_owned()]));
+        assert_eq!(
+            (object, unknown),
+            (json!({"spec": {}}), vec!["spec.kind".to_owned()])
+        );
     }
 
     #[test]

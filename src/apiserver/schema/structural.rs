@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::node::Node;
-use super::validate::{self, Old};
 use super::validate::cause;
-use super::{gotext, shape};
+use super::validate::{self, Old};
+use super::{cel, gotext, shape};
 use crate::apiserver::{Cause, ScaleInfo};
 
 /// A compiled structural schema of one version.
@@ -18,6 +18,12 @@ pub(crate) struct Structural {
 impl Structural {
     pub(super) fn new(root: Node, scale: Option<ScaleInfo>) -> Self {
         Self { root, scale }
+    }
+
+    /// How many rules it has.
+    #[cfg(test)]
+    pub(super) fn rule_count(&self) -> usize {
+        self.root.rule_count()
     }
 
     /// Removes what the schema does not know; says which paths (for `fieldValidation`), sorted.
@@ -85,6 +91,8 @@ impl Structural {
                 "some validation rules were not checked because the object was invalid; \
                  correct the existing errors to complete validation",
             ));
+        } else {
+            cel::evaluate(&self.root, object, old, "", true, true, &mut causes);
         }
         causes
     }
@@ -92,16 +100,17 @@ impl Structural {
 
 /// What is wrong with the fields of the `scale` subresource in the status.
 fn scaled(object: &Value, scale: &ScaleInfo) -> Vec<Cause> {
-    let mut causes: Vec<Cause> = replicas(object, &scale.status_replicas).into_iter().collect();
+    let mut causes: Vec<Cause> = replicas(object, &scale.status_replicas)
+        .into_iter()
+        .collect();
     if let Some(path) = &scale.label_selector {
         let said = match find(object, path) {
             Ok(None | Some(Value::String(_))) => None,
             Ok(Some(other)) => Some(accessor_error(path, other, "string")),
             Err(said) => Some(said),
         };
-        let invalid = |said: String| {
-            cause("FieldValueInvalid", path.clone(), Some(&json!("")), &said)
-        };
+        let invalid =
+            |said: String| cause("FieldValueInvalid", path.clone(), Some(&json!("")), &said);
         causes.extend(said.map(invalid));
     }
     causes
@@ -113,9 +122,10 @@ fn replicas(object: &Value, path: &str) -> Option<Cause> {
         Ok(None) => return None,
         Ok(Some(value)) => match value.as_i64() {
             Some(count) if count < 0 => (count, "should be a non-negative integer".to_owned()),
-            Some(count) if count > i64::from(i32::MAX) => {
-                (count, format!("should be less than or equal to {}", i32::MAX))
-            }
+            Some(count) if count > i64::from(i32::MAX) => (
+                count,
+                format!("should be less than or equal to {}", i32::MAX),
+            ),
             Some(_) => return None,
             None => (0, accessor_error(path, value, "int64")),
         },

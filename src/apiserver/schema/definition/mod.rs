@@ -102,7 +102,10 @@ fn set_defaults(object: &mut Value) {
         return;
     };
     if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {
-        let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default();
+        let kind = names
+            .get("kind")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         let kind = kind.to_owned();
         let mut set = |name: &str, value: String| {
             let text = names.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -130,7 +133,7 @@ impl Version {
     fn new(spec: &Value, version: &Value) -> Self {
         let raw_schema = version["schema"]["openAPIV3Schema"].clone();
         let mut root = Node::parse(&raw_schema);
-        cel::attach(&mut root, &raw_schema);
+        cel::attach(&mut root, &raw_schema, true);
         let flag = |name: &str| version[name].as_bool() == Some(true);
         let paths = version["selectableFields"].as_array();
         let info = info(spec, version);
@@ -147,7 +150,12 @@ impl Version {
             deprecation: flag("deprecated").then(|| {
                 let own = version["deprecationWarning"].as_str();
                 own.map_or_else(
-                    || format!("{}/{} {} is deprecated", info.group, info.version, info.kind),
+                    || {
+                        format!(
+                            "{}/{} {} is deprecated",
+                            info.group, info.version, info.kind
+                        )
+                    },
                     str::to_owned,
                 )
             }),

@@ -50,10 +50,28 @@ pub(super) fn check(schema: &Value, path: &str, sound: bool, report: &mut Report
 /// What may stand at the root of a schema whose status is a subresource.
 pub(super) fn root_with_status(schema: &Value, path: &str, report: &mut Report) {
     const ALLOWED: [&str; 22] = [
-        "Description", "Type", "Format", "Title", "Maximum", "ExclusiveMaximum", "Minimum",
-        "ExclusiveMinimum", "MaxLength", "MinLength", "Pattern", "MaxItems", "MinItems", "UniqueItems",
-        "MultipleOf", "Required", "Items", "Properties", "ExternalDocs", "Example",
-        "XPreserveUnknownFields", "XValidations",
+        "Description",
+        "Type",
+        "Format",
+        "Title",
+        "Maximum",
+        "ExclusiveMaximum",
+        "Minimum",
+        "ExclusiveMinimum",
+        "MaxLength",
+        "MinLength",
+        "Pattern",
+        "MaxItems",
+        "MinItems",
+        "UniqueItems",
+        "MultipleOf",
+        "Required",
+        "Items",
+        "Properties",
+        "ExternalDocs",
+        "Example",
+        "XPreserveUnknownFields",
+        "XValidations",
     ];
     if schema["type"] != "object" {
         let detail = "only \"object\" is allowed as the type at the root of the schema if the status \
@@ -72,7 +90,10 @@ pub(super) fn root_with_status(schema: &Value, path: &str, report: &mut Report) 
             ALLOWED.contains(&title.as_str())
         }
     };
-    if schema.as_object().is_some_and(|fields| !fields.keys().all(allowed)) {
+    if schema
+        .as_object()
+        .is_some_and(|fields| !fields.keys().all(allowed))
+    {
         let detail = format!(
             "only [{}] fields are allowed at the root of the schema if the status subresource is enabled",
             ALLOWED.join(" ")
@@ -85,7 +106,8 @@ fn node(schema: &Value, path: &str, around: Around<'_>, report: &mut Report, rul
     let before = report.len();
     itself(schema, path, around, report);
     children(schema, path, around, report, rules);
-    if let Some(preserve @ Value::Bool(false)) = schema.get("x-kubernetes-preserve-unknown-fields") {
+    if let Some(preserve @ Value::Bool(false)) = schema.get("x-kubernetes-preserve-unknown-fields")
+    {
         let path = format!("{path}.x-kubernetes-preserve-unknown-fields");
         report.invalid(path, preserve, "must be true or undefined");
     }
@@ -112,12 +134,19 @@ fn itself(schema: &Value, path: &str, around: Around<'_>, report: &mut Report) {
         report.not_supported(at("type"), kind, &TYPES);
     }
     if let Some(reason) = around.no_defaults
-        && schema.get("default").is_some_and(|default| !default.is_null())
+        && schema
+            .get("default")
+            .is_some_and(|default| !default.is_null())
     {
         report.forbidden(at("default"), &format!("must not be set {reason}"));
     }
     for name in [
-        "id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref",
+        "id",
+        "additionalItems",
+        "patternProperties",
+        "definitions",
+        "dependencies",
+        "$ref",
     ] {
         if schema.get(name).is_some_and(|value| !value.is_null()) {
             report.forbidden(at(name), &format!("{name} is not supported"));
@@ -128,14 +157,18 @@ fn itself(schema: &Value, path: &str, around: Around<'_>, report: &mut Report) {
         report.forbidden(at("type"), detail);
     }
     if schema["items"].is_array() {
-        report.forbidden(at("items"), "items must be a schema object and not an array");
+        report.forbidden(
+            at("items"),
+            "items must be a schema object and not an array",
+        );
     }
     if around.in_meta && schema["x-kubernetes-embedded-resource"] == true {
         let detail = "must not be used inside of resource meta";
         report.forbidden(at("x-kubernetes-embedded-resource"), detail);
     }
     if schema["uniqueItems"] == true {
-        let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+        let detail =
+            "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         report.forbidden(at("uniqueItems"), detail);
     }
     let additional = schema.get("additionalProperties").filter(|v| !v.is_null());
@@ -146,7 +179,13 @@ fn itself(schema: &Value, path: &str, around: Around<'_>, report: &mut Report) {
     }
 }
 
-fn children(schema: &Value, path: &str, around: Around<'_>, report: &mut Report, rules: &mut Report) {
+fn children(
+    schema: &Value,
+    path: &str,
+    around: Around<'_>,
+    report: &mut Report,
+    rules: &mut Report,
+) {
     let below = Around {
         root: false,
         ..around
@@ -176,7 +215,13 @@ fn children(schema: &Value, path: &str, around: Around<'_>, report: &mut Report,
         ..below
     };
     if schema["not"].is_object() {
-        node(&schema["not"], &format!("{path}.not"), alternative, report, rules);
+        node(
+            &schema["not"],
+            &format!("{path}.not"),
+            alternative,
+            report,
+            rules,
+        );
     }
     for junctor in ["allOf", "oneOf", "anyOf"] {
         let all = schema[junctor].as_array().map(Vec::as_slice);
@@ -190,15 +235,29 @@ fn children(schema: &Value, path: &str, around: Around<'_>, report: &mut Report,
         if schema["x-kubernetes-list-type"] != "map" {
             below.uncorrelated = below.uncorrelated.or(Some(path));
         }
-        node(&schema["items"], &format!("{path}.items"), below, report, rules);
+        node(
+            &schema["items"],
+            &format!("{path}.items"),
+            below,
+            report,
+            rules,
+        );
     }
 }
 
 fn list_and_map_types(schema: &Value, path: &str, report: &mut Report) {
     let kind = schema["type"].as_str().unwrap_or_default();
     for (name, wanted, known) in [
-        ("x-kubernetes-map-type", "object", &["atomic", "granular"][..]),
-        ("x-kubernetes-list-type", "array", &["atomic", "set", "map"][..]),
+        (
+            "x-kubernetes-map-type",
+            "object",
+            &["atomic", "granular"][..],
+        ),
+        (
+            "x-kubernetes-list-type",
+            "array",
+            &["atomic", "set", "map"][..],
+        ),
     ] {
         let Some(own) = schema[name].as_str() else {
             continue;
@@ -264,7 +323,8 @@ fn map_keys(schema: &Value, path: &str, report: &mut Report) {
                     report.invalid(&keys_path, &json!(keys), detail);
                 } else if matches!(field["type"].as_str(), Some("array" | "object")) {
                     let path = format!("{}.type", property(&format!("{path}.items"), key));
-                    let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                    let detail =
+                        "must be a scalar type if parent array's x-kubernetes-list-type is map";
                     report.invalid_text(path, "object", detail);
                 }
                 if keys[..i].contains(key) {
@@ -289,7 +349,8 @@ fn map_keys(schema: &Value, path: &str, report: &mut Report) {
                 report.required(format!("{path}.default"), detail);
             }
             if field["nullable"] == true {
-                let detail = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
+                let detail =
+                    "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
                 report.forbidden(format!("{path}.nullable"), detail);
             }
         }
@@ -317,7 +378,10 @@ fn rule_text(schema: &Value, rule: &Value, path: &str, report: &mut Report) {
         let detail = "messageExpression must be non-empty if specified";
         report.required(at("messageExpression"), detail);
     }
-    if let Some(reason) = rule["reason"].as_str().filter(|reason| !REASONS.contains(reason)) {
+    if let Some(reason) = rule["reason"]
+        .as_str()
+        .filter(|reason| !REASONS.contains(reason))
+    {
         report.not_supported(at("reason"), reason, &REASONS);
     }
     let field = text("fieldPath");
@@ -328,15 +392,13 @@ fn rule_text(schema: &Value, rule: &Value, path: &str, report: &mut Report) {
 
 /// Compiles a rule as [`cel::attach`] will, to tell what is wrong with it.
 fn compile(schema: &Value, rule: &Value, path: &str, around: Around<'_>, report: &mut Report) {
-    let compiled = cel::compile(schema, rule, around.root);
+    let object = around.root || schema["x-kubernetes-embedded-resource"] == true;
+    let compiled = cel::compile(schema, rule, object);
     if let Some(error) = &compiled.rule_error {
-        let detail = format!("compilation failed: {error}");
-        report.invalid_shown(format!("{path}.rule"), &shown(rule), &detail);
+        report.invalid_shown(format!("{path}.rule"), &shown(rule), error);
     }
     if let Some(error) = &compiled.message_error {
-        let detail = format!("messageExpression compilation failed: {error}");
-        let path = format!("{path}.messageExpression");
-        report.invalid_shown(path, &shown(rule), &detail);
+        report.invalid_shown(format!("{path}.messageExpression"), &shown(rule), error);
     }
     if compiled.uses_old_self {
         if let Some(within) = around.uncorrelated {

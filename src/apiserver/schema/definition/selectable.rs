@@ -34,7 +34,10 @@ pub(super) fn check(version: &Value, path: &str, report: &mut Report) {
             let detail = "must not point to fields in metadata";
             report.invalid_text(&at, json_path, detail);
         }
-        if !matches!(found["type"].as_str(), Some("string" | "boolean" | "integer")) {
+        if !matches!(
+            found["type"].as_str(),
+            Some("string" | "boolean" | "integer")
+        ) {
             let detail = "must point to a field of type string, boolean or integer. Enum string fields and \
                           strings with formats are allowed.";
             report.invalid_text(&at, json_path, detail);
@@ -87,7 +90,9 @@ pub(in crate::apiserver::schema) fn find<'a>(
         }
         let inner = match schema.get("properties") {
             Some(properties) => properties.get(&name),
-            None => schema.get("additionalProperties").filter(|inner| inner.is_object()),
+            None => schema
+                .get("additionalProperties")
+                .filter(|inner| inner.is_object()),
         };
         schema = inner.ok_or_else(|| "does not refer to a valid field".to_owned())?;
     }

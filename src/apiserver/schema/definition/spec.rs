@@ -8,7 +8,14 @@ use super::{defaults, openapi, selectable, structure};
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: [&str; 8] = [
-    "byte", "date", "date-time", "double", "float", "int32", "int64", "password",
+    "byte",
+    "date",
+    "date-time",
+    "double",
+    "float",
+    "int32",
+    "int64",
+    "password",
 ];
 
 /// Everything that a real server checks of a new definition, in its order.
@@ -48,7 +55,9 @@ pub(super) fn check(object: &Value, report: &mut Report) {
 /// Whether all versions say the same of something. A real server then moves it up into the spec, so its
 /// messages name it there.
 fn identical(versions: &[Value], what: &str) -> bool {
-    versions.windows(2).all(|pair| pair[0][what] == pair[1][what])
+    versions
+        .windows(2)
+        .all(|pair| pair[0][what] == pair[1][what])
 }
 
 fn versions(spec: &Value, report: &mut Report) {
@@ -80,7 +89,12 @@ fn versions(spec: &Value, report: &mut Report) {
         }
         if !identical(all, "schema") {
             let status = version["subresources"]["status"].is_object();
-            schema(&version["schema"], &format!("{path}.schema"), status, report);
+            schema(
+                &version["schema"],
+                &format!("{path}.schema"),
+                status,
+                report,
+            );
         }
         if !identical(all, "subresources") {
             let path = format!("{path}.subresources");
@@ -204,7 +218,10 @@ fn schema(holder: &Value, path: &str, status: bool, report: &mut Report) {
         openapi::root_with_status(schema, &path, &mut found);
     }
     if schema["nullable"] == true {
-        found.forbidden(format!("{path}.nullable"), "nullable cannot be true at the root");
+        found.forbidden(
+            format!("{path}.nullable"),
+            "nullable cannot be true at the root",
+        );
     }
     let structure = structure::check(schema, &path);
     let structural = structure.is_empty();
@@ -224,13 +241,20 @@ fn subresources(subresources: &Value, path: &str, report: &mut Report) {
     if !scale.is_object() {
         return;
     }
-    for (name, under) in [("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")] {
+    for (name, under) in [
+        ("specReplicasPath", ".spec"),
+        ("statusReplicasPath", ".status"),
+    ] {
         let field = format!("{path}.scale.{name}");
         let value = scale[name].as_str().unwrap_or_default();
         if value.is_empty() {
             report.required(field, "");
         } else if simple_path(value, &field, report) && !value.starts_with(&format!("{under}.")) {
-            report.invalid_text(field, value, &format!("should be a json path under {under}"));
+            report.invalid_text(
+                field,
+                value,
+                &format!("should be a json path under {under}"),
+            );
         }
     }
     let selector = scale["labelSelectorPath"].as_str().unwrap_or_default();

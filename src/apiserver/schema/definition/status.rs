@@ -64,7 +64,11 @@ pub(super) fn is_established(object: &Value) -> bool {
 pub(super) fn complete(object: &mut Value, stored: Vec<String>, now: &str) {
     let wanted = [
         ("NamesAccepted", "NoConflicts", "no conflicts found"),
-        ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+        (
+            "Established",
+            "InitialNamesAccepted",
+            "the initial names have been accepted",
+        ),
     ];
     let old = object["status"]["conditions"].as_array().cloned();
     let mut conditions = old.unwrap_or_default();

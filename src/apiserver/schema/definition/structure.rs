@@ -50,7 +50,12 @@ fn node(schema: &Value, level: Level, path: &str, report: &mut Report) {
         report.required(format!("{path}.items"), "must be specified");
     }
     if schema["items"].is_object() {
-        node(&schema["items"], Level::Item, &format!("{path}.items"), report);
+        node(
+            &schema["items"],
+            Level::Item,
+            &format!("{path}.items"),
+            report,
+        );
     }
     for (name, inner) in members(schema, "properties") {
         node(inner, Level::Field, &property(path, name), report);
@@ -192,12 +197,30 @@ fn nested(schema: &Value, skip_any_of: bool, path: &str, report: &mut Report) {
         ("title", "must be empty to be structural"),
         ("description", "must be empty to be structural"),
         ("nullable", "must be false to be structural"),
-        ("x-kubernetes-preserve-unknown-fields", "must be false to be structural"),
-        ("x-kubernetes-embedded-resource", "must be false to be structural"),
-        ("x-kubernetes-int-or-string", "must be false to be structural"),
-        ("x-kubernetes-list-map-keys", "must be empty to be structural"),
-        ("x-kubernetes-list-type", "must be undefined to be structural"),
-        ("x-kubernetes-map-type", "must be undefined to be structural"),
+        (
+            "x-kubernetes-preserve-unknown-fields",
+            "must be false to be structural",
+        ),
+        (
+            "x-kubernetes-embedded-resource",
+            "must be false to be structural",
+        ),
+        (
+            "x-kubernetes-int-or-string",
+            "must be false to be structural",
+        ),
+        (
+            "x-kubernetes-list-map-keys",
+            "must be empty to be structural",
+        ),
+        (
+            "x-kubernetes-list-type",
+            "must be undefined to be structural",
+        ),
+        (
+            "x-kubernetes-map-type",
+            "must be undefined to be structural",
+        ),
         ("x-kubernetes-validations", "must be empty to be structural"),
     ] {
         let unset = match schema.get(name) {
@@ -233,15 +256,22 @@ fn complete(restriction: &Value, schema: &Value, path: &str, at: &str, report: &
 
 fn complete_nested(restriction: &Value, schema: &Value, path: &str, at: &str, report: &mut Report) {
     complete(restriction, schema, path, at, report);
-    let inner = |restriction: &Value, schema: Option<&Value>, path: &str, at: &str, report: &mut Report| {
-        match schema {
-            Some(schema) => complete_nested(restriction, schema, path, at, report),
-            None => report.required(path, &format!("because it is defined in {at}")),
-        }
-    };
+    let inner =
+        |restriction: &Value, schema: Option<&Value>, path: &str, at: &str, report: &mut Report| {
+            match schema {
+                Some(schema) => complete_nested(restriction, schema, path, at, report),
+                None => report.required(path, &format!("because it is defined in {at}")),
+            }
+        };
     if restriction["items"].is_object() {
         let (path, at) = (format!("{path}.items"), format!("{at}.items"));
-        inner(&restriction["items"], schema.get("items"), &path, &at, report);
+        inner(
+            &restriction["items"],
+            schema.get("items"),
+            &path,
+            &at,
+            report,
+        );
     }
     for (name, field) in members(restriction, "properties") {
         let (path, at) = (property(path, name), property(at, name));

@@ -81,9 +81,9 @@ fn is_date_time(text: &str) -> bool {
         return false;
     };
     is_date(date)
-        && TIME.captures(time).is_some_and(|parts| {
-            &parts[1] <= "23" && &parts[2] <= "59" && &parts[3] <= "59"
-        })
+        && TIME
+            .captures(time)
+            .is_some_and(|parts| &parts[1] <= "23" && &parts[2] <= "59" && &parts[3] <= "59")
 }
 
 fn is_duration(text: &str) -> bool {

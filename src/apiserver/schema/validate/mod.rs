@@ -79,9 +79,8 @@ pub(super) fn mapped_item<'a>(
         return None;
     };
     new.as_object()?;
-    let same = |item: &&Value| {
-        item.is_object() && keys.iter().all(|key| item.get(key) == new.get(key))
-    };
+    let same =
+        |item: &&Value| item.is_object() && keys.iter().all(|key| item.get(key) == new.get(key));
     old.as_array()?.iter().find(same)
 }
 
@@ -143,9 +142,8 @@ fn check_type(node: &Node, value: &Value, path: &str) -> Outcome {
     }
     let (is, format) = type_of(value);
     let has = |wanted: Type| node.types.contains(&wanted);
-    let whole = is == Type::Number
-        && has(Type::Integer)
-        && value.as_f64().is_some_and(bounds::is_whole);
+    let whole =
+        is == Type::Number && has(Type::Integer) && value.as_f64().is_some_and(bounds::is_whole);
     let fits = has(is) || whole || (is == Type::Integer && has(Type::Number));
     let text = matches!(is, Type::String | Type::Array);
     match node.format.as_deref() {
