@@ -1,6 +1,6 @@
 //! `mainstay instance`: the manager inside a MySQL container.
 
-use std::{error::Error, net::SocketAddr, path::PathBuf};
+use std::{error::Error, io, net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Subcommand};
 
@@ -94,6 +94,12 @@ struct RunArgs {
         default_value = "/etc/mainstay/root/password"
     )]
     root_password: PathBuf,
+    /// File with lines `ADDRESS:PORT NAME` of the peers' MySQL, where DNS does not know them
+    #[arg(long, env = "MAINSTAY_HOSTS")]
+    hosts: Option<PathBuf>,
+    /// Stop, as on SIGTERM, once standard input ends: whoever started this is gone
+    #[arg(long, env = "MAINSTAY_STOP_WITH_STDIN")]
+    stop_with_stdin: bool,
 }
 
 /// Runs the subcommand.
@@ -106,8 +112,21 @@ pub(super) async fn run(args: InstanceArgs) -> Result<(), Box<dyn Error>> {
             tracing::info!(target = %target.display(), "installed");
             Ok(())
         }
-        Action::Run(args) => Ok(instance::run(settings(*args)?).await?),
+        Action::Run(args) => {
+            if args.stop_with_stdin {
+                std::thread::spawn(stop_with_stdin);
+            }
+            Ok(instance::run(settings(*args)?).await?)
+        }
     }
+}
+
+/// Waits for the end of standard input, then for what a SIGTERM does.
+fn stop_with_stdin() {
+    // A thread of its own: an asynchronous read would hold up the end of the process.
+    let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+    tracing::info!("standard input has ended");
+    let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGTERM);
 }
 
 fn settings(args: RunArgs) -> Result<Settings, InstanceError> {
@@ -136,6 +155,7 @@ fn settings(args: RunArgs) -> Result<Settings, InstanceError> {
         tls: args.tls,
         internal: args.internal,
         root_password: args.root_password,
+        hosts: args.hosts,
     })
 }
 

@@ -1,6 +1,8 @@
 //! The command line: one file a subcommand.
 
+mod apiserver;
 mod crd;
+mod demo;
 mod instance;
 mod run;
 
@@ -24,6 +26,11 @@ enum Command {
     Instance(instance::InstanceArgs),
     /// Print the CustomResourceDefinition
     Crd,
+    /// Show all of it on this machine: API server, node, operator, MySQL
+    Demo(Box<demo::DemoArgs>),
+    /// Run a Kubernetes API server in memory, for trying things out and for tests
+    #[command(name = "apiserver")]
+    ApiServer(apiserver::ApiServerArgs),
 }
 
 /// Parses the arguments and runs the subcommand. Exit code 2 for usage, 1 for failure.
@@ -33,6 +40,12 @@ pub async fn main() -> ExitCode {
         Command::Run(args) => run::run(*args).await.map_err(Into::into),
         Command::Instance(args) => instance::run(args).await,
         Command::Crd => crd::run().map_err(Into::into),
+        Command::Demo(args) => match demo::run(*args).await {
+            Ok(true) => Ok(()),
+            Ok(false) => return ExitCode::FAILURE, // it has said why
+            Err(error) => Err(error.into()),
+        },
+        Command::ApiServer(args) => apiserver::run(args).await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

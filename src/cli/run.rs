@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 
 use crate::client::{ClientOptions, ConfigSource};
 use crate::operator::instances::Access;
-use crate::operator::{self, Options, RunError};
+use crate::operator::{self, Options, ProcessOptions, RunError};
 use crate::runtime::{ElectionOptions, LogFormat, init_tracing};
 
 /// Flags of `mainstay run`. Each can be set by the environment variable that its help names.
@@ -70,6 +70,9 @@ pub(super) struct RunArgs {
         default_value = "docker.io/library/mainstay:dev"
     )]
     operator_image: String,
+    /// Stop when standard input ends: for a parent that must not leave it behind
+    #[arg(long, hide = true)]
+    until_stdin_ends: bool,
     /// Log lines for people or for machines
     #[arg(long, env = "MAINSTAY_LOG_FORMAT", value_enum, default_value_t = Format::Text)]
     log_format: Format,
@@ -97,16 +100,17 @@ pub(super) async fn run(args: RunArgs) -> Result<(), RunError> {
         Format::Json => LogFormat::Json,
     };
     init_tracing(format, &args.log);
+    if args.until_stdin_ends {
+        std::thread::spawn(stop_when_stdin_ends);
+    }
     let identity = identity();
     let version = env!("CARGO_PKG_VERSION");
-    operator::run(Options {
+    operator::run(ProcessOptions {
         source: ConfigSource {
             kubeconfig: args.kubeconfig,
             context: args.context,
         },
-        namespace: args.namespace,
         listen: args.listen,
-        workers: usize::from(args.workers),
         client: ClientOptions {
             qps: args.qps,
             burst: args.burst,
@@ -114,19 +118,29 @@ pub(super) async fn run(args: RunArgs) -> Result<(), RunError> {
             user_agent: format!("mainstay/{version} ({identity})"),
             ..ClientOptions::default()
         },
-        election: ElectionOptions {
-            namespace: args.lease_namespace,
-            name: args.lease_name,
-            identity,
-            lease_duration: Duration::from_secs_f64(args.lease_duration),
-            renew_deadline: Duration::from_secs_f64(args.renew_deadline),
-            renew_interval: Duration::from_secs_f64(args.renew_interval),
+        operator: Options {
+            namespace: args.namespace,
+            workers: usize::from(args.workers),
+            election: ElectionOptions {
+                namespace: args.lease_namespace,
+                name: args.lease_name,
+                identity,
+                lease_duration: Duration::from_secs_f64(args.lease_duration),
+                renew_deadline: Duration::from_secs_f64(args.renew_deadline),
+                renew_interval: Duration::from_secs_f64(args.renew_interval),
+            },
+            shutdown_grace: Duration::from_secs_f64(args.shutdown_grace),
+            instance_access: args.instance_access,
+            operator_image: args.operator_image,
         },
-        shutdown_grace: Duration::from_secs_f64(args.shutdown_grace),
-        instance_access: args.instance_access,
-        operator_image: args.operator_image,
     })
     .await
+}
+
+/// Sends this process SIGTERM once its standard input is closed, whoever held it open.
+fn stop_when_stdin_ends() {
+    let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+    let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGTERM);
 }
 
 /// Names this process in the Lease: the pod and its UID, or host and process.
