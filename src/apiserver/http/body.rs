@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::Value;
 
-use crate::apiserver::ApiError;
+use crate::apiserver::{ApiError, protobuf};
 use crate::apiserver::request::PatchKind;
 
 /// Largest body of a request, as a real server has it.
@@ -71,15 +71,15 @@ pub(super) fn patch_kind(headers: &HeaderMap, custom: bool) -> Result<PatchKind,
 /// Checks that a body is in a language that is spoken here.
 ///
 /// # Errors
-/// 415 otherwise. Clients that tried protobuf come back with JSON.
+/// 415 otherwise.
 pub(super) fn check_language(headers: &HeaderMap) -> Result<(), ApiError> {
     match content_type(headers) {
-        "" | "application/json" | "application/yaml" => Ok(()),
-        _ => Err(unsupported("application/json, application/yaml")),
+        "" | "application/json" | "application/yaml" | protobuf::MEDIA_TYPE => Ok(()),
+        _ => Err(unsupported("application/json, application/yaml, application/vnd.kubernetes.protobuf")),
     }
 }
 
-/// Parses a body, JSON or YAML. Also gives the fields that it names twice.
+/// Parses a body: JSON, YAML or protobuf. Also gives the fields that it names twice.
 ///
 /// # Errors
 /// 400 for what is neither.
@@ -87,6 +87,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Value, Vec<String>), ApiError> {
     let text = bytes.trim_ascii_start();
     if text.is_empty() {
         return Ok((Value::Null, Vec::new()));
+    }
+    if bytes.starts_with(b"k8s\0") {
+        return protobuf::decode(bytes).map(|value| (value, Vec::new()));
     }
     if matches!(text[0], b'{' | b'[') {
         match serde_json::from_slice(text) {
@@ -125,7 +128,7 @@ mod tests {
         headers.insert(CONTENT_TYPE, "application/strategic-merge-patch+json".parse().unwrap());
         assert_eq!(patch_kind(&headers, false).unwrap(), PatchKind::Strategic);
         assert_eq!(patch_kind(&headers, true).unwrap_err().code, 415);
-        headers.insert(CONTENT_TYPE, "application/vnd.kubernetes.protobuf".parse().unwrap());
+        headers.insert(CONTENT_TYPE, "application/cbor".parse().unwrap());
         assert_eq!(check_language(&headers).unwrap_err().code, 415);
     }
 }

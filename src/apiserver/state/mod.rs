@@ -17,6 +17,7 @@ mod namespace;
 mod object;
 mod read;
 mod reviews;
+mod routing;
 mod selector;
 mod served;
 mod storage;
@@ -34,7 +35,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-pub(crate) use convert::{Conversions, Need};
+pub(crate) use convert::Conversions;
 pub(crate) use object::Entry;
 pub(crate) use read::Page;
 pub(crate) use served::{Form, Served};

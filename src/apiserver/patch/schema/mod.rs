@@ -5,6 +5,7 @@
 
 mod builtin;
 mod crd;
+mod decode;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -331,7 +332,7 @@ impl MergeSchema {
 }
 
 /// Removes fields that are null, deeply. Nulls in lists stay.
-pub(super) fn drop_nulls(value: &mut Value) {
+pub(crate) fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(object) => {
             object.retain(|_, value| !value.is_null());
