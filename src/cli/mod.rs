@@ -1,5 +1,6 @@
 //! The command line: one file a subcommand.
 
+mod apiserver;
 mod crd;
 mod instance;
 mod run;
@@ -24,6 +25,9 @@ enum Command {
     Instance(instance::InstanceArgs),
     /// Print the CustomResourceDefinition
     Crd,
+    /// Run a Kubernetes API server in memory, for trying things out and for tests
+    #[command(name = "apiserver")]
+    ApiServer(apiserver::ApiServerArgs),
 }
 
 /// Parses the arguments and runs the subcommand. Exit code 2 for usage, 1 for failure.
@@ -33,6 +37,7 @@ pub async fn main() -> ExitCode {
         Command::Run(args) => run::run(*args).await.map_err(Into::into),
         Command::Instance(args) => instance::run(args).await,
         Command::Crd => crd::run().map_err(Into::into),
+        Command::ApiServer(args) => apiserver::run(args).await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,10 +1,6 @@
 //! What is answered over HTTPS.
 
-use std::{
-    convert::Infallible,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, stream};
@@ -14,15 +10,15 @@ use hyper::body::{Body, Frame};
 use subtle::ConstantTimeEq as _;
 use tokio::{
     sync::{mpsc, oneshot, watch},
-    time::sleep_until,
+    time::{Instant, sleep_until},
 };
 
 use super::{
     Command, CommandError, CommandRefusal, InstanceStatus, TERM_HEADER, TOKEN_HEADER,
     board::{Board, Facts, shape},
     commander::Order,
+    container::Container,
     poller::Refresh,
-    settings::Settings,
 };
 
 /// A watcher hears at least this often, so that it can tell a dead link.
@@ -36,13 +32,24 @@ pub(super) type Answer = Response<BoxBody<Bytes, Infallible>>;
 /// What the answers are made from.
 #[derive(Clone)]
 pub(super) struct Api {
-    pub(super) settings: Arc<Settings>,
+    pub(super) container: Arc<dyn Container>,
     pub(super) board: Board,
     pub(super) orders: mpsc::Sender<Order>,
     pub(super) refresh: Refresh,
 }
 
 impl Api {
+    /// Answers a probe of the kubelet: why the container is not well, if it is not. `None` where the
+    /// path is no probe's.
+    pub(super) fn probe(&self, path: &str) -> Option<Result<(), String>> {
+        let trouble = match path {
+            "/livez" | "/startupz" => self.board.look(|facts| facts.hung(Instant::now())),
+            "/readyz" => self.board.look(Facts::unready),
+            _ => return None,
+        };
+        Some(trouble.map_or(Ok(()), Err))
+    }
+
     /// Answers one request.
     pub(super) async fn answer<B>(self, request: Request<B>) -> Answer
     where
@@ -51,19 +58,14 @@ impl Api {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let path = request.uri().path();
-        let probe = match path {
-            "/livez" | "/startupz" => Some(self.board.look(|facts| facts.hung(Instant::now()))),
-            "/readyz" => Some(self.board.look(Facts::unready)),
-            _ => None,
-        };
-        if let Some(trouble) = probe {
-            return match trouble {
-                None => text(StatusCode::OK, "ok\n".to_owned()),
-                Some(why) => text(StatusCode::SERVICE_UNAVAILABLE, why + "\n"),
+        if let Some(well) = self.probe(path) {
+            return match well {
+                Ok(()) => text(StatusCode::OK, "ok\n".to_owned()),
+                Err(why) => text(StatusCode::SERVICE_UNAVAILABLE, why + "\n"),
             };
         }
         // Read for each request: a Secret that was changed counts at once.
-        match self.settings.read_token() {
+        match self.container.token() {
             Ok(token) if is_authorised(request.headers(), &token) => {}
             Ok(_) => {
                 return text(
@@ -184,12 +186,12 @@ fn watch_answer(facts: watch::Receiver<Facts>) -> Answer {
 
 /// The status now, then on each change of shape, and at least every [`WATCH_BEAT`].
 fn statuses(facts: watch::Receiver<Facts>) -> impl Stream<Item = InstanceStatus> + Send + Sync {
-    let last: Option<(InstanceStatus, tokio::time::Instant)> = None;
+    let last: Option<(InstanceStatus, Instant)> = None;
     stream::unfold((facts, last), |(mut facts, last)| async move {
         let due = last.as_ref().map(|(_, sent)| *sent + WATCH_BEAT);
         loop {
             let status = facts.borrow_and_update().status();
-            let now = tokio::time::Instant::now();
+            let now = Instant::now();
             let shape = shape(&status);
             if last.as_ref().is_none_or(|(sent, _)| *sent != shape)
                 || due.is_some_and(|due| now >= due)
@@ -197,6 +199,7 @@ fn statuses(facts: watch::Receiver<Facts>) -> impl Stream<Item = InstanceStatus>
                 return Some((status, (facts, Some((shape, now)))));
             }
             tokio::select! {
+                biased;
                 changed = facts.changed() => changed.ok()?,
                 () = sleep_until(due.unwrap_or(now)) => {}
             }
@@ -256,7 +259,7 @@ mod tests {
     async fn watchers_hear_changes_at_once_and_a_beat_otherwise() {
         let board = Board::new("demo-0", "uid");
         let mut statuses = Box::pin(statuses(board.subscribe()));
-        let began = tokio::time::Instant::now();
+        let began = Instant::now();
         assert_eq!(statuses.next().await.unwrap().starts, 0);
         board.change(|facts| facts.starts = 1);
         assert_eq!(statuses.next().await.unwrap().starts, 1);

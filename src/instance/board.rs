@@ -1,8 +1,8 @@
 //! What the manager knows of its instance, and what it says of it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 use super::{InstancePhase, InstanceStatus};
 use crate::mysql::ServerState;
@@ -13,13 +13,13 @@ const HUNG: Duration = Duration::from_mins(1);
 
 /// The facts. Each has one writer, named with it.
 #[derive(Clone, Debug)]
-pub(super) struct Facts {
+pub(crate) struct Facts {
     pub(super) name: String,
     pub(super) pod_uid: String,
     /// Commander.
     pub(super) term: u64,
     /// Supervisor; the poller turns `Starting` into `Up`.
-    pub(super) process: Process,
+    pub(crate) process: Process,
     /// Supervisor.
     pub(super) starts: u64,
     /// Supervisor.
@@ -44,7 +44,7 @@ pub(super) struct Facts {
 
 /// mysqld's process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Process {
+pub(crate) enum Process {
     /// The data directory is being created.
     Initialising,
     /// Started, has not answered yet.
@@ -135,7 +135,7 @@ pub(super) fn shape(status: &InstanceStatus) -> InstanceStatus {
 
 /// Holds the facts; every change is seen by all who watch.
 #[derive(Clone, Debug)]
-pub(super) struct Board {
+pub(crate) struct Board {
     facts: watch::Sender<Facts>,
 }
 
@@ -164,7 +164,7 @@ impl Board {
     }
 
     /// Changes facts and tells watchers.
-    pub(super) fn change(&self, change: impl FnOnce(&mut Facts)) {
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Facts)) {
         self.facts.send_modify(change);
     }
 

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    task::JoinSet,
+};
 
 use super::{
     Command, CommandError, CommandRefusal, Follow, InstanceError, InstanceStatus,
     board::{Board, Facts, Process},
+    container::Container,
     poller::Refresh,
-    process::Children,
-    settings::Settings,
     supervisor::Server,
     term::{Obey, Terms},
 };
@@ -55,17 +57,16 @@ impl From<InstanceError> for Refused {
 
 /// The one task that changes the server.
 pub(super) struct Commander {
-    pub(super) settings: Arc<Settings>,
+    pub(super) container: Arc<dyn Container>,
     pub(super) board: Board,
     pub(super) servers: watch::Receiver<Option<Server>>,
-    pub(super) children: Children,
     pub(super) refresh: Refresh,
     pub(super) terms: Terms,
     /// The start whose semi-sync source is still to be switched off: after the answer, it takes long.
     pub(super) demoted: Option<u64>,
     /// A session kept open, with its start: when clients have used up all connections there may be
     /// no other.
-    pub(super) spare: Option<(u64, Session)>,
+    pub(super) spare: Option<(u64, Box<dyn Session>)>,
     /// The last start that such a session was opened for.
     pub(super) prepared: u64,
     /// Whom to follow after the clone, by whose order.
@@ -75,23 +76,23 @@ pub(super) struct Commander {
     pub(super) follow_after_clone: Option<(u64, Follow)>,
     /// For clone tasks to say that they have ended.
     pub(super) own_orders: mpsc::Sender<Order>,
+    /// The clone task, if any.
+    pub(super) clones: JoinSet<()>,
 }
 
 impl Commander {
     pub(super) fn new(
-        settings: Arc<Settings>,
+        container: Arc<dyn Container>,
         board: Board,
         servers: watch::Receiver<Option<Server>>,
-        children: Children,
         refresh: Refresh,
         own_orders: mpsc::Sender<Order>,
     ) -> Self {
-        let terms = Terms::new(settings.own().join("term"));
+        let terms = Terms::new(container.clone());
         Self {
-            settings,
+            container,
             board,
             servers,
-            children,
             refresh,
             terms,
             demoted: None,
@@ -99,6 +100,7 @@ impl Commander {
             prepared: 0,
             follow_after_clone: None,
             own_orders,
+            clones: JoinSet::new(),
         }
     }
 
@@ -110,6 +112,7 @@ impl Commander {
         }
         loop {
             let order = tokio::select! {
+                biased;
                 order = orders.recv() => order,
                 Ok(()) = self.servers.changed() => {
                     let start = self.servers.borrow_and_update().as_ref().map(|server| server.start);
@@ -153,7 +156,7 @@ impl Commander {
         let rest = async {
             let (mut session, start) = self.session().await?;
             if start == demoted {
-                mysql::semi_sync_source_off(&mut session).await?;
+                mysql::semi_sync_source_off(session.as_mut()).await?;
             }
             self.give_back(session, start);
             Ok::<_, MysqlError>(())
@@ -215,7 +218,7 @@ impl Commander {
     }
 
     /// A session with the running server: the spare one if it is good.
-    pub(super) async fn session(&mut self) -> Result<(Session, u64), MysqlError> {
+    pub(super) async fn session(&mut self) -> Result<(Box<dyn Session>, u64), MysqlError> {
         let server = self.servers.borrow().clone();
         let Some(server) = server else {
             return Err(MysqlError::NotNow("mysqld does not run".to_owned()));
@@ -224,11 +227,11 @@ impl Commander {
             Some((start, session)) if start == server.start && session.is_usable() => {
                 Ok((session, start))
             }
-            _ => Ok((Session::open(&server.admin).await?, server.start)),
+            _ => Ok((server.accounts.admin.open().await?, server.start)),
         }
     }
 
-    pub(super) fn give_back(&mut self, session: Session, start: u64) {
+    pub(super) fn give_back(&mut self, session: Box<dyn Session>, start: u64) {
         if session.is_usable() {
             self.spare = Some((start, session));
         }

@@ -9,11 +9,8 @@ use super::{
     AppAccount, Command, Follow, InstanceError, Promote,
     cloning::Cloning,
     commander::{Commander, Order, Refused},
-    settings::Settings,
 };
-use crate::mysql::{
-    self, Demoted, MysqlError, STATEMENT, Session, Source, ensure_app, is_reserved,
-};
+use crate::mysql::{self, Demoted, MysqlError, Statement, ensure_app, is_reserved};
 
 /// How long a promotion may wait for transactions.
 const PROMOTION: Duration = Duration::from_secs(30);
@@ -24,7 +21,7 @@ const DEMOTION: Duration = Duration::from_secs(5);
 impl Commander {
     pub(super) async fn stop_receiver(&mut self) -> Result<(), Refused> {
         let (mut session, start) = self.session().await?;
-        mysql::stop_receiver(&mut session).await?;
+        mysql::stop_receiver(session.as_mut()).await?;
         self.give_back(session, start);
         Ok(())
     }
@@ -40,8 +37,8 @@ impl Commander {
         };
         let demotion = async {
             let (mut session, start) = self.session().await?;
-            let mut helper = Session::open(&server.admin).await?;
-            let demoted = mysql::demote(&mut session, &mut helper).await?;
+            let mut helper = server.accounts.admin.open().await?;
+            let demoted = mysql::demote(session.as_mut(), helper.as_mut()).await?;
             self.give_back(session, start);
             self.demoted = Some(start);
             Ok::<_, MysqlError>(demoted)
@@ -53,7 +50,7 @@ impl Commander {
             Err(_) => format!("not done within {DEMOTION:?}"),
         };
         tracing::warn!(%why, "demotion: mysqld is killed");
-        self.children.signal(server.pid, Signal::SIGKILL);
+        server.signals.signal(Signal::SIGKILL);
         // Not writable once it is gone, which the supervisor sees.
         let gone = self
             .servers
@@ -76,7 +73,7 @@ impl Commander {
             Command::Clone(follow) if follow.source_host == donor => return Ok(()),
             Command::Clone(_) => {
                 let (mut session, _) = self.session().await?;
-                mysql::stop_cloning(&mut session).await?;
+                mysql::stop_cloning(session.as_mut()).await?;
                 return Err(Refused::NotNow(format!(
                     "the clone of {donor} is being given up first"
                 )));
@@ -116,17 +113,17 @@ impl Commander {
 
     pub(super) async fn follow(&mut self, follow: Follow) -> Result<(), Refused> {
         self.is_another(&follow)?;
-        let source = source(&self.settings, follow)?;
+        let source = self.container.source(follow)?;
         self.board.change(|facts| facts.promoted = None);
         let (mut session, start) = self.session().await?;
-        mysql::follow(&mut session, &source).await?;
+        mysql::follow(session.as_mut(), &source).await?;
         self.give_back(session, start);
         self.board.change(|facts| facts.notice.clear());
         Ok(())
     }
 
     fn is_another(&self, follow: &Follow) -> Result<(), Refused> {
-        if follow.source_host == self.settings.host {
+        if follow.source_host == self.container.host() {
             return Err(Refused::Failed(
                 "an instance can't follow itself".to_owned(),
             ));
@@ -136,7 +133,7 @@ impl Commander {
 
     pub(super) async fn promote(&mut self, promote: Promote) -> Result<(), Refused> {
         let (mut session, start) = self.session().await?;
-        mysql::promote(&mut session, &promote.required, promote.acks, PROMOTION).await?;
+        mysql::promote(session.as_mut(), &promote.required, promote.acks, PROMOTION).await?;
         self.give_back(session, start);
         self.board.change(|facts| {
             facts.promoted = Some((start, promote.acks));
@@ -148,7 +145,7 @@ impl Commander {
     pub(super) async fn open(&mut self) -> Result<(), Refused> {
         let (mut session, start) = self.session().await?;
         let acks = self.promoted_acks()?;
-        mysql::open(&mut session, acks).await?;
+        mysql::open(session.as_mut(), acks).await?;
         self.give_back(session, start);
         Ok(())
     }
@@ -156,7 +153,7 @@ impl Commander {
     pub(super) async fn set_acks(&mut self, acks: u32) -> Result<(), Refused> {
         let (mut session, start) = self.session().await?;
         self.promoted_acks()?;
-        mysql::set_acks(&mut session, acks).await?;
+        mysql::set_acks(session.as_mut(), acks).await?;
         self.board
             .change(|facts| facts.promoted = Some((start, acks)));
         self.give_back(session, start);
@@ -173,7 +170,7 @@ impl Commander {
         self.is_another(&follow)?;
         self.board.change(|facts| facts.promoted = None);
         let (mut session, start) = self.session().await?;
-        mysql::prepare_clone(&mut session).await?;
+        mysql::prepare_clone(session.as_mut()).await?;
         let donor = follow.source_host.clone();
         self.follow_after_clone = Some((term, follow));
         self.board.change(|facts| {
@@ -181,14 +178,15 @@ impl Commander {
             facts.notice.clear();
         });
         let clone = Cloning {
-            settings: self.settings.clone(),
+            container: self.container.clone(),
             board: self.board.clone(),
             servers: self.servers.clone(),
             start,
             donor,
         };
         let orders = self.own_orders.clone();
-        tokio::spawn(async move {
+        while self.clones.try_join_next().is_some() {}
+        self.clones.spawn(async move {
             let done = clone.run(session).await;
             let _ = orders.send(Order::Cloned(done)).await;
         });
@@ -203,36 +201,24 @@ impl Commander {
             )));
         }
         let (mut session, start) = self.session().await?;
-        let read_only = mysql::read_globals(&mut session).await?.super_read_only;
+        let read_only = session.globals().await?.super_read_only;
         self.give_back(session, start);
         let Some(server) = self.servers.borrow().clone().filter(|_| !read_only) else {
             return Err(Refused::NotNow("it is not the writable primary".to_owned()));
         };
         // As root: the manager's own account may not touch data or accounts.
-        let mut session = Session::open(&server.root).await?;
-        let revokes: bool = session
-            .row("SELECT @@GLOBAL.partial_revokes", STATEMENT)
-            .await?;
+        let mut session = server.accounts.root.open().await?;
+        let revokes = session.partial_revokes().await?;
         for statement in ensure_app(
             &account.username,
             &account.password,
             &account.database,
             revokes,
         ) {
+            let statement = Statement::Logged(statement);
             session.run(&statement, PROMOTION).await?;
         }
         self.board.change(|facts| facts.app_hash = account.hash);
         Ok(())
     }
-}
-
-/// Where and how to follow, with the replication password as it is now.
-fn source(settings: &Settings, follow: Follow) -> Result<Source, InstanceError> {
-    Ok(Source {
-        host: follow.source_host,
-        port: settings.mysql_port,
-        password: settings.read_passwords()?.replication,
-        ca: settings.tls_files().0,
-        acknowledge: follow.acknowledge,
-    })
 }

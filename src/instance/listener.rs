@@ -8,6 +8,7 @@ use hyper_util::{
     server::conn::auto,
 };
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::Semaphore,
     time::{sleep, timeout},
@@ -66,7 +67,17 @@ async fn connection(
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     stream.set_nodelay(true)?;
     let acceptor = TlsAcceptor::from(certificate.current());
-    let stream = timeout(HANDSHAKE, acceptor.accept(stream)).await??;
+    serve_stream(timeout(HANDSHAKE, acceptor.accept(stream)).await??, api).await
+}
+
+/// Answers the requests of one connection, until it ends.
+pub(super) async fn serve_stream<S>(
+    stream: S,
+    api: Api,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
     let service = service_fn(move |request| {
         let api = api.clone();
         async move { Ok::<_, Infallible>(api.answer(request).await) }

@@ -13,6 +13,8 @@ use tokio::sync::{oneshot, watch};
 
 use super::{
     InstanceError,
+    container::Signals,
+    local::ChildSignals,
     process::{Child, Children, Exit},
     stop::Stop,
 };
@@ -22,14 +24,14 @@ use crate::mysql::Errors;
 const LOG_END: Duration = Duration::from_secs(1);
 
 /// A mysqld process, whose error log goes to our standard error.
-pub(super) struct Mysqld {
-    /// The process.
-    pub(super) child: Child,
+pub(super) struct Run {
+    child: Child,
+    children: Children,
     errors: Arc<Mutex<Errors>>,
     log_ended: oneshot::Receiver<()>,
 }
 
-impl Mysqld {
+impl Run {
     /// Starts mysqld.
     pub(super) fn start(
         children: &Children,
@@ -61,9 +63,23 @@ impl Mysqld {
         }
         Ok(Self {
             child,
+            children: children.clone(),
             errors,
             log_ended,
         })
+    }
+
+    /// For its signals.
+    pub(super) fn signals(&self) -> Arc<dyn Signals> {
+        Arc::new(ChildSignals {
+            children: self.children.clone(),
+            pid: self.child.pid,
+        })
+    }
+
+    /// Waits for its end. Can be cancelled and waited for again.
+    pub(super) async fn wait(&mut self) -> Exit {
+        self.child.wait().await
     }
 
     /// What came before did not keep it from starting.
@@ -87,13 +103,16 @@ impl Mysqld {
     pub(super) async fn finish(
         mut self,
         what: &'static str,
-        children: &Children,
         stop: &mut watch::Receiver<Stop>,
     ) -> Result<(), InstanceError> {
+        let stopped = async {
+            let _ = stop.wait_for(|stop| *stop != Stop::No).await;
+        };
         let exit = tokio::select! {
+            biased;
             exit = self.child.wait() => exit,
-            _ = stop.wait_for(|stop| *stop != Stop::No) => {
-                children.signal(self.child.pid, Signal::SIGKILL);
+            () = stopped => {
+                self.children.signal(self.child.pid, Signal::SIGKILL);
                 self.child.wait().await
             }
         };
@@ -133,9 +152,9 @@ mod tests {
         let children = Children::default();
         let reaper = tokio::spawn(children.clone().reap());
         let (_keep, mut stop) = watch::channel(Stop::No);
-        let run = Mysqld::start(&children, &script, Path::new("my.cnf"), &[]).unwrap();
+        let run = Run::start(&children, &script, Path::new("my.cnf"), &[]).unwrap();
         let error = run
-            .finish("mysqld refuses it", &children, &mut stop)
+            .finish("mysqld refuses it", &mut stop)
             .await
             .unwrap_err();
         assert_eq!(

@@ -1,10 +1,10 @@
 //! Reads the server's state, again and again.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::{
     sync::{mpsc, oneshot, watch},
-    time::timeout,
+    time::{Instant, timeout},
 };
 
 use super::{
@@ -39,7 +39,7 @@ pub(super) struct Poller {
     board: Board,
     servers: watch::Receiver<Option<Server>>,
     asked: mpsc::Receiver<oneshot::Sender<()>>,
-    session: Option<Session>,
+    session: Option<Box<dyn Session>>,
     heard: Heard,
     /// Start that `session` and `heard` belong to.
     start: u64,
@@ -71,6 +71,7 @@ impl Poller {
             let starting = self.board.look(|facts| facts.process == Process::Starting);
             let pause = tokio::time::sleep(if starting { PAUSE_STARTING } else { PAUSE });
             tokio::select! {
+                biased;
                 asked = self.asked.recv() => match asked {
                     Some(done) => waiting.push(done),
                     None => return,
@@ -121,10 +122,10 @@ impl Poller {
     }
 
     async fn read(&mut self, server: &Server) -> Result<ServerState, MysqlError> {
-        let session = match self.session.take().filter(Session::is_usable) {
+        let session = match self.session.take().filter(|session| session.is_usable()) {
             Some(session) => session,
-            None => Session::open(&server.admin).await?,
+            None => server.accounts.admin.open().await?,
         };
-        read_state(self.session.insert(session), &mut self.heard).await
+        read_state(self.session.insert(session).as_mut(), &mut self.heard).await
     }
 }

@@ -23,7 +23,7 @@ use tokio::{
 
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Exit {
+pub(crate) enum Exit {
     /// With this code.
     Code(i32),
     /// By this signal.

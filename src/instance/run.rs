@@ -3,27 +3,17 @@
 use std::sync::Arc;
 
 use nix::sys::signal::Signal;
-use tokio::{
-    sync::{mpsc, watch},
-    task::JoinSet,
-};
+use tokio::task::JoinSet;
 
 use super::{
-    InstanceError,
-    api::Api,
-    board::Board,
-    commander::Commander,
-    files, listener,
-    poller::Poller,
+    InstanceError, files, listener,
+    local::Local,
+    manager::{Manager, named},
     process::Children,
     settings::Settings,
-    stop::{Stop, on_signal},
-    supervisor::Supervisor,
+    stop::on_signal,
     tls::Certificate,
 };
-
-/// Commands that may wait for the one that is carried out.
-const QUEUE: usize = 8;
 
 /// Runs the manager until a signal has stopped mysqld.
 ///
@@ -37,56 +27,35 @@ pub async fn run(settings: Settings) -> Result<(), InstanceError> {
     }
     let certificate = Certificate::read(&settings)?;
     let listener = listener::listen(settings.listen).await?;
-    let board = Board::new(&settings.name, &settings.pod_uid);
     let children = Children::default();
-    let (servers, running) = watch::channel(None);
-    let (stop, stopped) = watch::channel(Stop::No);
-    let (orders, queue) = mpsc::channel(QUEUE);
-    let (poller, refresh) = Poller::new(board.clone(), running.clone());
-    let api = Api {
-        settings: settings.clone(),
-        board: board.clone(),
-        orders: orders.clone(),
-        refresh: refresh.clone(),
-    };
-    let commander = Commander::new(
-        settings.clone(),
-        board.clone(),
-        running.clone(),
-        children.clone(),
-        refresh,
-        orders,
-    );
-    let supervisor = Supervisor {
-        settings: settings.clone(),
-        board: board.clone(),
-        children: children.clone(),
-        servers,
-        stop: stopped,
-        valid: String::new(),
-    };
+    let container = Arc::new(Local::new(settings.clone(), children.clone()));
     // Ending one of these ends the manager.
     let mut tasks = JoinSet::new();
-    tasks.spawn(report("reaper", children.clone().reap()));
-    tasks.spawn(done("poller", poller.run()));
-    tasks.spawn(done("commander", commander.run(queue)));
-    tasks.spawn(done(
+    let (manager, supervisor) =
+        Manager::start(&settings.name, &settings.pod_uid, container, &mut tasks);
+    tasks.spawn(report("reaper", children.reap()));
+    tasks.spawn(named(
         "listener",
-        listener::serve(listener, certificate.clone(), api),
+        listener::serve(listener, certificate.clone(), manager.api.clone()),
     ));
-    tasks.spawn(done(
+    tasks.spawn(named(
         "certificate",
-        certificate.renew(settings, running.clone()),
+        certificate.renew(settings, manager.servers.clone()),
     ));
-    let signals = tokio::spawn(on_signal(board, running.clone(), stop.clone()));
+    let signals = tokio::spawn(on_signal(
+        manager.board,
+        manager.servers.clone(),
+        manager.stop,
+    ));
     let failed = tokio::select! {
-        () = supervisor.run() => return Ok(()),
+        biased;
+        () = supervisor => return Ok(()),
         failed = tasks.join_next() => failed,
     };
     signals.abort();
     // The manager can't go on, and mysqld must not without it. As PID 1 its end would do.
-    if let Some(server) = running.borrow().as_ref() {
-        children.signal(server.pid, Signal::SIGKILL);
+    if let Some(server) = manager.servers.borrow().as_ref() {
+        server.signals.signal(Signal::SIGKILL);
     }
     let why = match failed {
         Some(Ok(name)) => format!("the {name} has ended"),
@@ -97,11 +66,6 @@ pub async fn run(settings: Settings) -> Result<(), InstanceError> {
         what: "the manager",
         why,
     })
-}
-
-async fn done(name: &'static str, task: impl Future<Output = ()>) -> String {
-    task.await;
-    name.to_owned()
 }
 
 async fn report(name: &'static str, task: impl Future<Output = std::io::Result<()>>) -> String {

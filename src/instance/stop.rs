@@ -12,7 +12,7 @@ use super::{
     board::{Board, Facts, Process},
     supervisor::Server,
 };
-use crate::mysql::{Demoted, MysqlError, Session, attached_replicas, demote};
+use crate::mysql::{Demoted, MysqlError, attached_replicas, demote};
 
 /// How long a writable primary waits for the operator to hand its role to another instance.
 const HANDOVER: Duration = Duration::from_secs(10);
@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// The order to stop mysqld. Only ever grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stop {
+pub(crate) enum Stop {
     /// Go on.
     No,
     /// Let it shut down. Only where no commit waits for an acknowledgement.
@@ -34,15 +34,24 @@ pub(super) enum Stop {
     Kill,
 }
 
-/// Waits for a signal to stop, sees to it that no unacknowledged commit will be answered, and then
-/// orders the stop.
+/// Waits for a signal to stop, then does [`stop`].
 pub(super) async fn on_signal(
     board: Board,
     servers: watch::Receiver<Option<Server>>,
-    stop: watch::Sender<Stop>,
+    orders: watch::Sender<Stop>,
 ) -> std::io::Result<()> {
     let mut signals = Signals::new()?;
     signals.any().await;
+    stop(board, servers, orders).await;
+    Ok(())
+}
+
+/// Sees to it that no unacknowledged commit will be answered, and then orders the stop.
+pub(super) async fn stop(
+    board: Board,
+    servers: watch::Receiver<Option<Server>>,
+    orders: watch::Sender<Stop>,
+) {
     tracing::info!("stopping");
     board.change(|facts| facts.stopping = true);
     let handed_over = board.look(is_primary) && hand_over(&board).await;
@@ -62,8 +71,7 @@ pub(super) async fn on_signal(
     } else if handed_over {
         last_readers(&board, &servers).await;
     }
-    stop.send_replace(order);
-    Ok(())
+    orders.send_replace(order);
 }
 
 struct Signals {
@@ -82,6 +90,7 @@ impl Signals {
 
     async fn any(&mut self) {
         tokio::select! {
+            biased;
             _ = self.term.recv() => {}
             _ = self.interrupt.recv() => {}
         }
@@ -123,9 +132,9 @@ async fn hand_over(board: &Board) -> bool {
 
 /// Makes the server read-only, if the operator has not.
 async fn close(server: &Server) -> Result<Demoted, MysqlError> {
-    let mut session = Session::open(&server.admin).await?;
-    let mut helper = Session::open(&server.admin).await?;
-    demote(&mut session, &mut helper).await
+    let mut session = server.accounts.admin.open().await?;
+    let mut helper = server.accounts.admin.open().await?;
+    demote(session.as_mut(), helper.as_mut()).await
 }
 
 /// Waits, within a bound, until no replica reads the binary log any more, or this instance follows
@@ -140,8 +149,8 @@ async fn last_readers(board: &Board, servers: &watch::Receiver<Option<Server>>) 
             .is_some_and(|server| server.replication.is_some())
     };
     let read = async {
-        let mut session = Session::open(&server.admin).await?;
-        while !board.look(follows) && attached_replicas(&mut session).await? > 0 {
+        let mut session = server.accounts.admin.open().await?;
+        while !board.look(follows) && attached_replicas(session.as_mut()).await? > 0 {
             sleep(LOOK).await;
         }
         Ok::<_, MysqlError>(())

@@ -1,23 +1,17 @@
 //! Keeps mysqld running.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
-use nix::{sys::signal::Signal, unistd::Pid};
-use tokio::sync::watch;
+use nix::sys::signal::Signal;
+use tokio::{sync::watch, time::Instant};
 
 use super::{
     InstanceError,
     board::{Board, Process},
-    datadir, files,
-    mysqld::Mysqld,
-    process::{Children, Exit},
-    settings::Settings,
+    container::{Accounts, Container, Mysqld, Prepared, Signals},
+    process::Exit,
     stop::Stop,
 };
-use crate::mysql::{ADMIN, InstanceConfig, Login, Passwords, init_file, render, render_initial};
 
 /// A server that ends this soon after its start will likely do so again.
 const EARLY: Duration = Duration::from_secs(10);
@@ -26,7 +20,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// How often to see whether the configuration has changed, while paused.
 const LOOK: Duration = Duration::from_millis(500);
 /// mysqld's exit code after RESTART or a clone (`MYSQLD_RESTART_EXIT`).
-const RESTART_EXIT: i32 = 16;
+pub(crate) const RESTART_EXIT: i32 = 16;
 
 /// A mysqld that was started, and has neither ended nor been told to.
 #[derive(Clone)]
@@ -34,22 +28,17 @@ pub(super) struct Server {
     /// Which start it was.
     pub(super) start: u64,
     /// For signals.
-    pub(super) pid: Pid,
-    /// The manager's account, with the password that this start gave it.
-    pub(super) admin: Login,
-    /// The same for root.
-    pub(super) root: Login,
+    pub(super) signals: Arc<dyn Signals>,
+    /// With the passwords that this start gave them.
+    pub(super) accounts: Accounts,
 }
 
 /// The one task that starts mysqld.
 pub(super) struct Supervisor {
-    pub(super) settings: Arc<Settings>,
+    pub(super) container: Arc<dyn Container>,
     pub(super) board: Board,
-    pub(super) children: Children,
     pub(super) servers: watch::Sender<Option<Server>>,
     pub(super) stop: watch::Receiver<Stop>,
-    /// Hash of the last configuration that mysqld found valid.
-    pub(super) valid: String,
 }
 
 impl Supervisor {
@@ -80,44 +69,22 @@ impl Supervisor {
 
     /// Prepares and runs mysqld once. Says how it ended and whether to start it again at once.
     async fn serve(&mut self) -> Result<(String, bool), InstanceError> {
-        let settings = self.settings.clone();
-        let (common, hash) = settings.read_config()?;
-        let passwords = settings.read_passwords()?;
-        files::make_folder(&settings.own())?;
-        let option_file = settings.run.join("instance.cnf");
-        let init = settings.run.join("init.sql");
-        let config = instance_config(&settings, &init);
-        files::replace(&option_file, render(&common, &config).as_bytes(), 0o600)?;
-        self.initialise(&common, &config).await?;
-        files::replace(&init, init_file(&passwords).as_bytes(), 0o600)?;
-        if self.valid != hash {
-            // With the file of statements in place, which a check wants to see.
-            let check = self.mysqld(&option_file, &["--validate-config"])?;
-            check
-                .finish(
-                    "mysqld refuses the configuration",
-                    &self.children,
-                    &mut self.stop,
-                )
-                .await?;
-            self.valid.clone_from(&hash);
-        }
-        // Left over from a container before this one: mysqld takes the pid in the socket's lock for
-        // that of another server if some process has it.
-        for name in ["mysqld.sock", "mysqld.sock.lock", "mysqld.pid"] {
-            files::remove(&settings.run.join(name))?;
-        }
-        let mut mysqld = self.mysqld(&option_file, &[])?;
+        let stop = self.stop.clone();
+        let Prepared { config_hash, start } = self.container.prepare(&self.board, stop).await?;
+        let mut mysqld = start()?;
         let started = Instant::now();
         let start = self.board.look(|facts| facts.starts) + 1;
         self.board.change(|facts| {
             facts.starts = start;
-            facts.config_hash = hash;
+            facts.config_hash = config_hash;
             facts.process = Process::Starting;
         });
-        self.servers
-            .send_replace(Some(server(&settings, &passwords, start, mysqld.child.pid)));
-        let (exit, answered) = self.watch(&mut mysqld, &init).await;
+        self.servers.send_replace(Some(Server {
+            start,
+            signals: mysqld.signals(),
+            accounts: mysqld.accounts(),
+        }));
+        let (exit, answered) = self.watch(mysqld.as_mut()).await;
         self.servers.send_replace(None);
         // At once: the operator fails over on this, its reason can follow.
         let stopping = *self.stop.borrow() != Stop::No;
@@ -127,8 +94,7 @@ impl Supervisor {
             }
             facts.server = None;
         });
-        files::remove(&init)?;
-        let errors = mysqld.errors().await;
+        let errors = mysqld.ended().await?;
         let why = errors.map_or(format!("mysqld ended ({exit})"), |errors| {
             format!("mysqld ended ({exit}): {errors}")
         });
@@ -136,21 +102,20 @@ impl Supervisor {
         Ok((why, answered && (asked || started.elapsed() >= EARLY)))
     }
 
-    /// Waits for mysqld's end. Removes the file of statements once it answers; passes on the order
-    /// to stop. Says how it ended and whether it ever answered.
-    async fn watch(&mut self, mysqld: &mut Mysqld, init: &std::path::Path) -> (Exit, bool) {
+    /// Waits for mysqld's end; passes on the order to stop. Says how it ended and whether it ever
+    /// answered.
+    async fn watch(&mut self, mysqld: &mut dyn Mysqld) -> (Exit, bool) {
+        let signals = mysqld.signals();
         let mut facts = self.board.subscribe();
         let (mut answered, mut stopping) = (false, Stop::No);
         loop {
             tokio::select! {
-                exit = mysqld.child.wait() => return (exit, answered),
+                biased;
+                exit = mysqld.wait() => return (exit, answered),
                 up = facts.wait_for(|facts| facts.process == Process::Up), if !answered => {
                     drop(up);
                     answered = true;
-                    mysqld.forget_errors();
-                    if let Err(error) = files::remove(init) {
-                        tracing::error!(%error, "the file with passwords stays");
-                    }
+                    mysqld.answers();
                 }
                 stop = self.stop.wait_for(|stop| *stop > stopping) => {
                     let Ok(stop) = stop.map(|stop| *stop) else { continue };
@@ -158,71 +123,17 @@ impl Supervisor {
                     // Our own sessions end first: mysqld waits 2 s for sessions to end by themselves.
                     self.servers.send_replace(None);
                     let signal = if stop == Stop::Kill { Signal::SIGKILL } else { Signal::SIGTERM };
-                    self.children.signal(mysqld.child.pid, signal);
+                    signals.signal(signal);
                     self.board.change(|facts| facts.process = Process::Stopping);
                 }
             }
         }
     }
 
-    /// Creates the data directory where there is none: under another name, which it loses when it is
-    /// complete. What a crash left half done is created anew; data is never touched.
-    async fn initialise(
-        &mut self,
-        common: &str,
-        config: &InstanceConfig,
-    ) -> Result<(), InstanceError> {
-        let settings = self.settings.clone();
-        if !datadir::is_empty(&settings.datadir())? {
-            return Ok(());
-        }
-        self.board
-            .change(|facts| facts.process = Process::Initialising);
-        let new = datadir::unfinished(&settings);
-        files::remove(&new)?;
-        let option_file = settings.run.join("initial.cnf");
-        files::replace(
-            &option_file,
-            render_initial(common, config, &new).as_bytes(),
-            0o600,
-        )?;
-        let check = self.mysqld(&option_file, &["--validate-config"])?;
-        check
-            .finish(
-                "mysqld refuses the configuration",
-                &self.children,
-                &mut self.stop,
-            )
-            .await?;
-        let create = self.mysqld(&option_file, &["--initialize-insecure"])?;
-        create
-            .finish(
-                "mysqld can't create its data directory",
-                &self.children,
-                &mut self.stop,
-            )
-            .await?;
-        files::remove(&option_file)?;
-        datadir::finish(&settings)
-    }
-
-    fn mysqld(
-        &self,
-        option_file: &std::path::Path,
-        arguments: &[&str],
-    ) -> Result<Mysqld, InstanceError> {
-        Mysqld::start(
-            &self.children,
-            &self.settings.mysqld,
-            option_file,
-            arguments,
-        )
-    }
-
     /// Waits before the next start, no longer than until the configuration changes.
     async fn pause(&mut self, pause: Duration) {
-        let settings = self.settings.clone();
-        let hash = || settings.read_config().ok().map(|(_, hash)| hash);
+        let container = self.container.clone();
+        let hash = || container.config_hash().ok();
         let before = hash();
         let changed = async {
             while hash() == before {
@@ -230,6 +141,7 @@ impl Supervisor {
             }
         };
         tokio::select! {
+            biased;
             () = tokio::time::sleep(pause) => {}
             () = changed => {}
             _ = self.stop.wait_for(|stop| *stop != Stop::No) => {}
@@ -244,36 +156,6 @@ fn pause(failures: u32) -> Duration {
         failures => Duration::from_secs(1)
             .saturating_mul(1 << (failures - 1).min(16))
             .min(PAUSE_MAX),
-    }
-}
-
-fn server(settings: &Settings, passwords: &Passwords, start: u64, pid: Pid) -> Server {
-    let login = |user: &str, password: &str| Login {
-        socket: settings.socket(),
-        user: user.to_owned(),
-        password: password.to_owned(),
-    };
-    Server {
-        start,
-        pid,
-        admin: login(ADMIN, &passwords.admin),
-        root: login("root", &passwords.root),
-    }
-}
-
-fn instance_config(settings: &Settings, init: &std::path::Path) -> InstanceConfig {
-    InstanceConfig {
-        server_id: settings.server_id,
-        report_host: settings.host.clone(),
-        bind_address: settings.bind_address.clone(),
-        port: settings.mysql_port,
-        datadir: settings.datadir(),
-        socket: settings.socket(),
-        pid_file: settings.run.join("mysqld.pid"),
-        tmpdir: settings.tmp.clone(),
-        init_file: init.to_owned(),
-        tls: settings.tls_files(),
-        memory_limit: settings.memory_limit,
     }
 }
 

@@ -13,7 +13,7 @@ use rustls::{
 use tokio::{sync::watch, time::sleep};
 
 use super::{InstanceError, settings::Settings, supervisor::Server};
-use crate::mysql::{STATEMENT, Session};
+use crate::mysql::{STATEMENT, Statement};
 
 /// How often to look at the files. Certificates are renewed days before they expire.
 const LOOK: Duration = Duration::from_secs(5);
@@ -65,8 +65,8 @@ impl Certificate {
             if now != mysqlds && now == ours {
                 let Some(server) = server else { continue };
                 let reload = async {
-                    let mut session = Session::open(&server.admin).await?;
-                    session.run("ALTER INSTANCE RELOAD TLS", STATEMENT).await
+                    let mut session = server.accounts.admin.open().await?;
+                    session.run(&Statement::ReloadTls, STATEMENT).await
                 };
                 match reload.await {
                     Ok(()) => mysqlds.clone_from(&now),

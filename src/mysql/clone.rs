@@ -8,10 +8,7 @@
 
 use std::time::Duration;
 
-use super::{
-    MysqlError, Session, accounts::CLONE, read_channel, read_globals, replication::forget_source,
-    session::STATEMENT, text::literal,
-};
+use super::{MysqlError, STATEMENT, Session, Statement, replication::forget_source, text::literal};
 
 /// Limit for one clone. A clone of terabytes takes hours.
 const CLONING: Duration = Duration::from_hours(48);
@@ -23,7 +20,7 @@ pub struct Donor {
     pub host: String,
     /// MySQL port.
     pub port: u16,
-    /// Password of the account [`CLONE`].
+    /// Password of the account [`super::CLONE`].
     pub password: String,
 }
 
@@ -31,60 +28,44 @@ pub struct Donor {
 ///
 /// # Errors
 /// [`MysqlError::NotNow`] where it is writable.
-pub async fn prepare_clone(session: &mut Session) -> Result<(), MysqlError> {
-    if !read_globals(session).await?.super_read_only {
+pub async fn prepare_clone(session: &mut dyn Session) -> Result<(), MysqlError> {
+    if !session.globals().await?.super_read_only {
         return Err(MysqlError::NotNow(
             "it is writable: it must be demoted first".to_owned(),
         ));
     }
-    if read_channel(session).await?.is_some() {
+    if session.channel().await?.is_some() {
         forget_source(session).await?;
     }
     Ok(())
 }
 
 /// Clones. When it returns without an error mysqld has ended, or is about to.
-pub async fn clone_from(session: &mut Session, donor: &Donor) -> Result<(), MysqlError> {
+pub async fn clone_from(session: &mut dyn Session, donor: &Donor) -> Result<(), MysqlError> {
     let address = literal(&format!("{}:{}", donor.host, donor.port));
-    session
-        .run(
-            &format!("SET GLOBAL clone_valid_donor_list={address}"),
-            STATEMENT,
-        )
-        .await?;
-    session.run("SET GLOBAL read_only=ON", STATEMENT).await?;
-    session
-        .run("SET GLOBAL super_read_only=OFF", STATEMENT)
-        .await?;
-    let statement = format!(
-        "CLONE INSTANCE FROM {}@{}:{} IDENTIFIED BY {} REQUIRE SSL",
-        literal(CLONE),
-        literal(&donor.host),
-        donor.port,
-        literal(&donor.password),
-    );
-    match session.run(&statement, CLONING).await {
+    for (variable, value) in [
+        ("clone_valid_donor_list", address.as_str()),
+        ("read_only", "ON"),
+        ("super_read_only", "OFF"),
+    ] {
+        let statement = Statement::set(variable, value);
+        session.run(&statement, STATEMENT).await?;
+    }
+    match session.run(&Statement::Clone(donor.clone()), CLONING).await {
         // It can't restart itself without a supervisor that it knows of (3707), or it does and takes
         // the connection with it.
         Ok(()) | Err(MysqlError::Server { code: 3707, .. } | MysqlError::Lost { .. }) => Ok(()),
         Err(error) => {
-            session
-                .run("SET GLOBAL super_read_only=ON", STATEMENT)
-                .await?;
+            let read_only = Statement::set("super_read_only", "ON");
+            session.run(&read_only, STATEMENT).await?;
             Err(error)
         }
     }
 }
 
 /// Why the last clone did not complete; `None` where it did.
-pub async fn clone_failure(session: &mut Session) -> Result<Option<String>, MysqlError> {
-    let status = "SELECT STATE, ERROR_MESSAGE FROM performance_schema.clone_status";
-    let row = session
-        .rows::<(String, String)>(status, STATEMENT)
-        .await?
-        .into_iter()
-        .next();
-    Ok(match row {
+pub async fn clone_failure(session: &mut dyn Session) -> Result<Option<String>, MysqlError> {
+    Ok(match session.clone_status().await? {
         Some((state, _)) if state == "Completed" => None,
         Some((state, message)) => Some(format!("{state}: {message}")),
         None => Some("mysqld ended before it began".to_owned()),
@@ -92,20 +73,11 @@ pub async fn clone_failure(session: &mut Session) -> Result<Option<String>, Mysq
 }
 
 /// Makes a clone that is being received fail.
-pub async fn stop_cloning(session: &mut Session) -> Result<(), MysqlError> {
-    for row in session
-        .rows::<mysql_async::Row>("SHOW PROCESSLIST", STATEMENT)
-        .await?
-    {
-        let statement = row
-            .get::<Option<String>, _>("Info")
-            .flatten()
-            .unwrap_or_default();
-        if let Some(id) = row
-            .get::<u64, _>("Id")
-            .filter(|_| statement.starts_with("CLONE INSTANCE"))
-        {
-            session.run(&format!("KILL QUERY {id}"), STATEMENT).await?;
+pub async fn stop_cloning(session: &mut dyn Session) -> Result<(), MysqlError> {
+    for process in session.processes().await? {
+        if process.info.starts_with("CLONE INSTANCE") {
+            let end = Statement::KillQuery(process.id);
+            session.run(&end, STATEMENT).await?;
         }
     }
     Ok(())

@@ -100,6 +100,36 @@ impl GtidSet {
             })
     }
 
+    /// Whether the transaction `number` of `uuid`, without a tag, is in it.
+    #[must_use]
+    pub fn contains(&self, uuid: &str, number: u64) -> bool {
+        self.sources
+            .get(&Source::untagged(uuid))
+            .is_some_and(|intervals| intervals.is_superset_of_one(number))
+    }
+
+    /// Adds the transaction `number` of `uuid`, without a tag.
+    pub fn insert(&mut self, uuid: &str, number: u64) {
+        self.sources
+            .entry(Source::untagged(uuid))
+            .or_default()
+            .insert(number);
+    }
+
+    /// The lowest number of `uuid`, without a tag, that is not in it: what the server with that UUID
+    /// gives its next transaction.
+    #[must_use]
+    pub fn next(&self, uuid: &str) -> u64 {
+        let first = self
+            .sources
+            .get(&Source::untagged(uuid))
+            .and_then(|intervals| intervals.0.first());
+        match first {
+            Some((1, last)) => last + 1,
+            _ => 1,
+        }
+    }
+
     /// The part whose source is `uuid` (any tag).
     #[must_use]
     pub fn of(&self, uuid: &str) -> Self {
@@ -115,7 +145,29 @@ impl GtidSet {
     }
 }
 
+impl Source {
+    fn untagged(uuid: &str) -> Self {
+        Self {
+            uuid: uuid.to_ascii_lowercase(),
+            tag: String::new(),
+        }
+    }
+}
+
 impl Intervals {
+    fn is_superset_of_one(&self, number: u64) -> bool {
+        let after = self.0.partition_point(|range| range.0 <= number);
+        after > 0 && self.0[after - 1].1 >= number
+    }
+
+    fn insert(&mut self, number: u64) {
+        match self.0.last_mut() {
+            // What comes next, as nearly always.
+            Some((_, last)) if number == *last + 1 => *last = number,
+            _ => self.add(&[(number, number)]),
+        }
+    }
+
     /// Adds ranges in any order, overlapping or not.
     fn add(&mut self, more: &[(u64, u64)]) {
         self.0.extend_from_slice(more);
@@ -306,6 +358,21 @@ mod tests {
             prop_assert_eq!(x.count(), a.len() as u64);
             prop_assert_eq!(x.is_empty(), a.is_empty());
             prop_assert_eq!(x.of(A), set(&a.iter().filter(|one| one.0 == A).copied().collect()));
+        }
+
+        #[test]
+        fn single_transactions_are_added_and_found(numbers in prop::collection::vec(1u64..25, 0..40)) {
+            let (mut set, mut model) = (GtidSet::default(), BTreeSet::new());
+            for number in numbers {
+                set.insert(A, number);
+                model.insert((A, "", number));
+            }
+            prop_assert_eq!(&set, &self::set(&model));
+            for number in 1..26 {
+                prop_assert_eq!(set.contains(A, number), model.contains(&(A, "", number)));
+            }
+            prop_assert!(!set.contains(A, set.next(A)) && !set.contains(B, 1));
+            prop_assert!((1..set.next(A)).all(|number| set.contains(A, number)));
         }
 
         #[test]

@@ -1,12 +1,13 @@
 //! Reading a server's state.
 
-use std::{fmt::Write as _, time::Instant};
+use std::fmt::Write as _;
 
 use mysql_async::{Row, prelude::FromValue};
+use tokio::time::Instant;
 
 use super::{
-    GtidSet, MysqlError, Receiver, Replication, ServerState, Session, ThreadState,
-    session::STATEMENT, text::summary,
+    Connection, Counters, GtidSet, MysqlError, Process, Receiver, Replication, STATEMENT,
+    ServerState, Session, ThreadState, text::summary,
 };
 
 /// One row when a source is configured. Read before [`GLOBALS`]: then what was executed is at least
@@ -55,22 +56,25 @@ pub struct Channel {
     /// Configured source.
     pub host: String,
     /// `SERVICE_STATE` of the receiver.
-    receiver_state: String,
+    pub(crate) receiver_state: String,
     /// Last error of the receiver, 0 for none. Stays when the receiver is stopped.
     pub receiver_errno: u16,
-    receiver_error: String,
+    /// Its words.
+    pub(crate) receiver_error: String,
     /// `RECEIVED_TRANSACTION_SET`.
     pub received: String,
     /// Changes whenever the source was heard of.
-    signs: String,
-    applier_on: bool,
-    applier_error: Option<String>,
+    pub(crate) signs: String,
+    /// Whether the applier runs.
+    pub(crate) applier_on: bool,
+    /// The error that stopped it.
+    pub(crate) applier_error: Option<String>,
     /// Original commit time of the last transaction that was received, unix seconds.
-    queued: Option<f64>,
+    pub(crate) queued: Option<f64>,
     /// The same of the oldest that is being applied.
-    applying: Option<f64>,
+    pub(crate) applying: Option<f64>,
     /// The same of the newest that was applied.
-    applied: Option<f64>,
+    pub(crate) applied: Option<f64>,
 }
 
 impl Channel {
@@ -166,24 +170,14 @@ impl Heard {
 
 /// Reads the state. `heard` must be the same value at each reading of one server process.
 pub async fn read_state(
-    session: &mut Session,
+    session: &mut dyn Session,
     heard: &mut Heard,
 ) -> Result<ServerState, MysqlError> {
-    let channel = read_channel(session).await?;
-    let mut state = read_globals(session).await?;
-    for (name, value) in session
-        .rows::<(String, String)>(COUNTERS, STATEMENT)
-        .await?
-    {
-        let value = value.parse().map_err(|_| MysqlError::Answer {
-            statement: summary(COUNTERS),
-        })?;
-        if name.eq_ignore_ascii_case("Rpl_semi_sync_source_clients") {
-            state.semi_sync_clients = value;
-        } else {
-            state.semi_sync_waiting = value;
-        }
-    }
+    let channel = session.channel().await?;
+    let mut state = session.globals().await?;
+    let counters = session.counters().await?;
+    state.semi_sync_clients = counters.clients;
+    state.semi_sync_waiting = counters.waiting;
     if let Some(channel) = &channel {
         let silent_ms = heard.silent_ms(channel, Instant::now());
         state.replication = Some(replication(channel, &state.gtid_executed, silent_ms));
@@ -208,8 +202,8 @@ fn replication(channel: &Channel, executed: &str, source_silent_ms: u64) -> Repl
 }
 
 /// Reads the channel; `None` where no source is configured.
-pub async fn read_channel(session: &mut Session) -> Result<Option<Channel>, MysqlError> {
-    let Some(row) = session
+pub(super) async fn channel(connection: &mut Connection) -> Result<Option<Channel>, MysqlError> {
+    let Some(row) = connection
         .rows::<Row>(CHANNEL, STATEMENT)
         .await?
         .into_iter()
@@ -241,7 +235,7 @@ pub async fn read_channel(session: &mut Session) -> Result<Option<Channel>, Mysq
     if queueing {
         // A big transaction is being received: no heartbeats come and the set stays the same for as
         // long. The position moves with every event.
-        let position = session
+        let position = connection
             .rows::<Row>("SHOW REPLICA STATUS", STATEMENT)
             .await?;
         let position = position
@@ -253,8 +247,8 @@ pub async fn read_channel(session: &mut Session) -> Result<Option<Channel>, Mysq
 }
 
 /// Reads everything but the channel and the counters.
-pub async fn read_globals(session: &mut Session) -> Result<ServerState, MysqlError> {
-    let row = session.row::<Row>(GLOBALS, STATEMENT).await?;
+pub(super) async fn globals(connection: &mut Connection) -> Result<ServerState, MysqlError> {
+    let row = connection.row::<Row>(GLOBALS, STATEMENT).await?;
     let mut row = Columns {
         row,
         next: 0,
@@ -273,18 +267,47 @@ pub async fn read_globals(session: &mut Session) -> Result<ServerState, MysqlErr
     })
 }
 
-/// How many commits wait for an acknowledgement now.
-pub async fn waiting_commits(session: &mut Session) -> Result<u32, MysqlError> {
-    let rows = session
-        .rows::<(String, String)>(COUNTERS, STATEMENT)
-        .await?;
-    let waiting = rows
-        .into_iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case("Rpl_semi_sync_source_wait_sessions"));
-    let waiting = waiting.and_then(|(_, value)| value.parse().ok());
-    waiting.ok_or_else(|| MysqlError::Answer {
+/// Reads the counters of the semi-sync source.
+pub(super) async fn counters(connection: &mut Connection) -> Result<Counters, MysqlError> {
+    let unreadable = || MysqlError::Answer {
         statement: summary(COUNTERS),
+    };
+    let (mut clients, mut waiting) = (None, None);
+    for (name, value) in connection
+        .rows::<(String, String)>(COUNTERS, STATEMENT)
+        .await?
+    {
+        let value = value.parse().map_err(|_| unreadable())?;
+        if name.eq_ignore_ascii_case("Rpl_semi_sync_source_clients") {
+            clients = Some(value);
+        } else {
+            waiting = Some(value);
+        }
+    }
+    Ok(Counters {
+        clients: clients.ok_or_else(unreadable)?,
+        waiting: waiting.ok_or_else(unreadable)?,
     })
+}
+
+/// Reads the list of sessions. The Performance Schema's table would be empty where it is switched off.
+pub(super) async fn processes(connection: &mut Connection) -> Result<Vec<Process>, MysqlError> {
+    let rows = connection
+        .rows::<Row>("SHOW PROCESSLIST", STATEMENT)
+        .await?;
+    let text = |row: &Row, column: &str| {
+        let text = row.get::<Option<String>, _>(column).flatten();
+        text.unwrap_or_default()
+    };
+    let process = |row: &Row| {
+        Some(Process {
+            id: row.get("Id")?,
+            user: text(row, "User"),
+            command: text(row, "Command"),
+            info: text(row, "Info"),
+        })
+    };
+    Ok(rows.iter().filter_map(process).collect())
 }
 
 /// A row read from left to right.

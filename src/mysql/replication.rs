@@ -2,10 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use super::{
-    MysqlError, Session, ThreadState, accounts::REPLICATION, read::Channel, read_channel,
-    read_globals, session::STATEMENT, text::literal, waiting_commits,
-};
+use super::{Channel, MysqlError, STATEMENT, Session, Statement, ThreadState};
 
 /// How long a replication thread may take to stop: a receiver that is in the middle of connecting
 /// to a server that does not answer needs 2 s (measured), an applier finishes its transaction.
@@ -18,7 +15,7 @@ pub struct Source {
     pub host: String,
     /// MySQL port.
     pub port: u16,
-    /// Password of the account [`REPLICATION`].
+    /// Password of the account [`super::REPLICATION`].
     pub password: String,
     /// The CA that signed the source's certificate.
     pub ca: PathBuf,
@@ -70,8 +67,8 @@ fn is_refused(errno: u16) -> bool {
 /// source may have purged it): MySQL drops relay logs when a channel is changed with both threads
 /// stopped, so the receiver alone is changed, with the applier running. Where the applier can't run
 /// because of an error and something is not applied, the channel is left as it is.
-pub async fn follow(session: &mut Session, source: &Source) -> Result<(), MysqlError> {
-    let globals = read_globals(session).await?;
+pub async fn follow(session: &mut dyn Session, source: &Source) -> Result<(), MysqlError> {
+    let globals = session.globals().await?;
     if !globals.super_read_only {
         return Err(MysqlError::NotNow(
             "it is writable: it must be demoted first".to_owned(),
@@ -81,7 +78,7 @@ pub async fn follow(session: &mut Session, source: &Source) -> Result<(), MysqlE
         // Applied transactions would wait for acknowledgements.
         semi_sync_source_off(session).await?;
     }
-    let channel = read_channel(session).await?;
+    let channel = session.channel().await?;
     let step = step(
         channel.as_ref(),
         &source.host,
@@ -91,30 +88,33 @@ pub async fn follow(session: &mut Session, source: &Source) -> Result<(), MysqlE
     match step {
         Step::Nothing => return Ok(()),
         Step::StartApplier => return start_applier(session).await,
-        Step::Repoint => session.run("STOP REPLICA IO_THREAD", STOP).await?,
-        Step::SetUp => session.run("STOP REPLICA", STOP).await?,
+        Step::Repoint => session.run(&Statement::StopReceiver, STOP).await?,
+        Step::SetUp => session.run(&Statement::StopReplica, STOP).await?,
     }
     let acknowledge = if source.acknowledge { "ON" } else { "OFF" };
-    let set = format!("SET GLOBAL rpl_semi_sync_replica_enabled={acknowledge}");
+    let set = Statement::set("rpl_semi_sync_replica_enabled", acknowledge);
     session.run(&set, STATEMENT).await?;
     if step == Step::Repoint {
         start_applier(session).await?;
-        session
-            .run(&change_source(source, false), STATEMENT)
-            .await?;
-        return session.run("START REPLICA IO_THREAD", STATEMENT).await;
+        let change = Statement::ChangeSource {
+            source: source.clone(),
+            auto_position: false,
+        };
+        session.run(&change, STATEMENT).await?;
+        return session.run(&Statement::StartReceiver, STATEMENT).await;
     }
-    session.run(&change_source(source, true), STATEMENT).await?;
-    session.run("START REPLICA", STATEMENT).await
+    let change = Statement::ChangeSource {
+        source: source.clone(),
+        auto_position: true,
+    };
+    session.run(&change, STATEMENT).await?;
+    session.run(&Statement::StartReplica, STATEMENT).await
 }
 
 /// Starts the applier; an error where it runs into one at once.
-async fn start_applier(session: &mut Session) -> Result<(), MysqlError> {
-    session.run("START REPLICA SQL_THREAD", STATEMENT).await?;
-    match read_channel(session)
-        .await?
-        .map(|channel| channel.applier())
-    {
+async fn start_applier(session: &mut dyn Session) -> Result<(), MysqlError> {
+    session.run(&Statement::StartApplier, STATEMENT).await?;
+    match session.channel().await?.map(|channel| channel.applier()) {
         Some(ThreadState::Failed(why)) => Err(MysqlError::NotNow(format!(
             "its applier can't go on: {why}"
         ))),
@@ -122,31 +122,12 @@ async fn start_applier(session: &mut Session) -> Result<(), MysqlError> {
     }
 }
 
-/// Every option is named: those that are not go back to their defaults when the host changes
-/// (seen: the heartbeat to 30 s). `SOURCE_AUTO_POSITION` needs a stopped applier; it stays as it is.
-fn change_source(source: &Source, auto_position: bool) -> String {
-    let mut statement = format!(
-        "CHANGE REPLICATION SOURCE TO SOURCE_HOST={}, SOURCE_PORT={}, SOURCE_USER={}, \
-         SOURCE_PASSWORD={}, SOURCE_SSL=1, SOURCE_SSL_CA={}, SOURCE_SSL_VERIFY_SERVER_CERT=1, \
-         SOURCE_CONNECT_RETRY=1, SOURCE_RETRY_COUNT=315360000, SOURCE_HEARTBEAT_PERIOD=1",
-        literal(&source.host),
-        source.port,
-        literal(REPLICATION),
-        literal(&source.password),
-        literal(&source.ca.to_string_lossy()),
-    );
-    if auto_position {
-        statement.push_str(", SOURCE_AUTO_POSITION=1");
-    }
-    statement
-}
-
 /// Stops receiving; the applier goes on. Once it returns, this replica acknowledges nothing more.
-pub async fn stop_receiver(session: &mut Session) -> Result<(), MysqlError> {
-    if read_channel(session).await?.is_none() {
+pub async fn stop_receiver(session: &mut dyn Session) -> Result<(), MysqlError> {
+    if session.channel().await?.is_none() {
         return Ok(());
     }
-    session.run("STOP REPLICA IO_THREAD", STOP).await
+    session.run(&Statement::StopReceiver, STOP).await
 }
 
 /// Stops the receiver, applies all that was received, then forgets the source.
@@ -154,21 +135,27 @@ pub async fn stop_receiver(session: &mut Session) -> Result<(), MysqlError> {
 /// # Errors
 /// [`MysqlError::NotNow`] names what is not applied after `within`, or the applier's error. The
 /// source is not forgotten then, and nothing received is lost.
-pub async fn apply_and_forget(session: &mut Session, within: Duration) -> Result<(), MysqlError> {
-    let Some(channel) = read_channel(session).await? else {
+pub async fn apply_and_forget(
+    session: &mut dyn Session,
+    within: Duration,
+) -> Result<(), MysqlError> {
+    let Some(channel) = session.channel().await? else {
         return Ok(());
     };
-    session.run("STOP REPLICA IO_THREAD", STOP).await?;
+    session.run(&Statement::StopReceiver, STOP).await?;
     if channel.applier() != ThreadState::On {
-        session.run("START REPLICA SQL_THREAD", STATEMENT).await?;
+        session.run(&Statement::StartApplier, STATEMENT).await?;
     }
     let deadline = tokio::time::Instant::now() + within;
     loop {
         // Once more now that the receiver has stopped: its set is final.
-        let Some(channel) = read_channel(session).await? else {
+        let Some(channel) = session.channel().await? else {
             return Ok(());
         };
-        if wait_executed(session, &channel.received, Duration::from_secs(1)).await? {
+        if session
+            .wait_executed(&channel.received, Duration::from_secs(1))
+            .await?
+        {
             break;
         }
         if let ThreadState::Failed(why) = channel.applier() {
@@ -176,7 +163,7 @@ pub async fn apply_and_forget(session: &mut Session, within: Duration) -> Result
             return Err(MysqlError::NotNow(message));
         }
         if tokio::time::Instant::now() >= deadline {
-            let executed = read_globals(session).await?.gtid_executed;
+            let executed = session.globals().await?.gtid_executed;
             let missing = channel.pending(&executed)?;
             let message = format!(
                 "{} received transactions are not applied: {missing}",
@@ -189,40 +176,25 @@ pub async fn apply_and_forget(session: &mut Session, within: Duration) -> Result
 }
 
 /// Forgets the source, and with it the relay logs.
-pub async fn forget_source(session: &mut Session) -> Result<(), MysqlError> {
-    session.run("STOP REPLICA", STOP).await?;
-    session.run("RESET REPLICA ALL", STATEMENT).await
-}
-
-/// Waits until `set` is executed; false when it is not after `within` (whole seconds).
-async fn wait_executed(
-    session: &mut Session,
-    set: &str,
-    within: Duration,
-) -> Result<bool, MysqlError> {
-    let statement = format!(
-        "SELECT WAIT_FOR_EXECUTED_GTID_SET({}, {})",
-        literal(set),
-        within.as_secs()
-    );
-    Ok(session.row::<i64>(&statement, within + STATEMENT).await? == 0)
+pub async fn forget_source(session: &mut dyn Session) -> Result<(), MysqlError> {
+    session.run(&Statement::StopReplica, STOP).await?;
+    session.run(&Statement::ResetReplica, STATEMENT).await
 }
 
 /// Switches the semi-sync source off, which answers commits that wait with OK: refused while any do, or
 /// could.
-pub async fn semi_sync_source_off(session: &mut Session) -> Result<(), MysqlError> {
-    let globals = read_globals(session).await?;
+pub async fn semi_sync_source_off(session: &mut dyn Session) -> Result<(), MysqlError> {
+    let globals = session.globals().await?;
     if !globals.semi_sync_source {
         return Ok(());
     }
     if !globals.super_read_only {
         return Err(MysqlError::NotNow("it is writable".to_owned()));
     }
-    match waiting_commits(session).await? {
+    match session.counters().await?.waiting {
         0 => {
-            session
-                .run("SET GLOBAL rpl_semi_sync_source_enabled=OFF", STATEMENT)
-                .await
+            let off = Statement::set("rpl_semi_sync_source_enabled", "OFF");
+            session.run(&off, STATEMENT).await
         }
         waiting => {
             let message = format!("{waiting} commits wait for an acknowledgement");
@@ -273,26 +245,5 @@ mod tests {
             step(Some(&channel("a", "OFF", 0, true)), "a", true, true),
             Step::Repoint
         );
-    }
-
-    #[test]
-    fn names_every_option_and_escapes_the_password() {
-        let source = Source {
-            host: "demo-0.demo-instances.x.svc".into(),
-            port: 3306,
-            password: "p'w".into(),
-            ca: "/etc/mainstay/tls/ca.crt".into(),
-            acknowledge: true,
-        };
-        let statement = change_source(&source, true);
-        for part in [
-            "SOURCE_PASSWORD='p''w'",
-            "SOURCE_SSL_VERIFY_SERVER_CERT=1",
-            "SOURCE_HEARTBEAT_PERIOD=1",
-            "SOURCE_AUTO_POSITION=1",
-        ] {
-            assert!(statement.contains(part), "{part}");
-        }
-        assert!(!change_source(&source, false).contains("AUTO_POSITION"));
     }
 }

@@ -20,13 +20,9 @@
 use std::time::Duration;
 
 use super::{
-    Channel, GtidSet, MysqlError, Session, ThreadState,
+    Channel, GtidSet, MysqlError, STATEMENT, Session, Statement, ThreadState,
     accounts::{ADMIN, CLONE, REPLICATION},
-    read_channel, read_globals,
     replication::apply_and_forget,
-    session::STATEMENT,
-    text::literal,
-    waiting_commits,
 };
 
 /// `rpl_semi_sync_source_timeout`: ten years in milliseconds, practically infinite. (The largest
@@ -54,7 +50,7 @@ pub enum Demoted {
 /// [`MysqlError::NotNow`] when something received can't be applied in time or something required is
 /// missing; the source is not forgotten then.
 pub async fn promote(
-    session: &mut Session,
+    session: &mut dyn Session,
     required: &str,
     acks: u32,
     within: Duration,
@@ -66,30 +62,22 @@ pub async fn promote(
     let left = deadline.saturating_duration_since(tokio::time::Instant::now());
     apply_and_forget(session, left.max(Duration::from_secs(1))).await?;
     set_acks(session, acks).await?;
-    session
-        .run("SET GLOBAL rpl_semi_sync_replica_enabled=OFF", STATEMENT)
-        .await
+    let off = Statement::set("rpl_semi_sync_replica_enabled", "OFF");
+    session.run(&off, STATEMENT).await
 }
 
 /// Waits until `required` is executed, by the server's own judgement. Gives up at the deadline, and at
 /// once where nothing can bring what is missing.
 async fn wait_required(
-    session: &mut Session,
+    session: &mut dyn Session,
     required: &str,
     deadline: tokio::time::Instant,
 ) -> Result<(), MysqlError> {
-    let required = literal(required);
-    let prove = format!(
-        "SELECT GTID_SUBSET({required}, @@GLOBAL.gtid_executed), \
-         REPLACE(GTID_SUBTRACT({required}, @@GLOBAL.gtid_executed), '\\n', '')"
-    );
-    let wait = format!("SELECT WAIT_FOR_EXECUTED_GTID_SET({required}, 1)");
     loop {
-        let channel = read_channel(session).await?;
-        let (has_all, rest) = session.row::<(bool, String)>(&prove, STATEMENT).await?;
-        if has_all {
+        let channel = session.channel().await?;
+        let Some(rest) = session.missing(required).await? else {
             return Ok(());
-        }
+        };
         let refused = |why: &str| {
             MysqlError::NotNow(format!("required transactions are missing: {rest} ({why})"))
         };
@@ -103,9 +91,11 @@ async fn wait_required(
             return Err(refused("they did not come in time"));
         }
         if channel.applier() == ThreadState::Off {
-            session.run("START REPLICA SQL_THREAD", STATEMENT).await?;
+            session.run(&Statement::StartApplier, STATEMENT).await?;
         }
-        session.row::<i64>(&wait, STATEMENT).await?;
+        session
+            .wait_executed(required, Duration::from_secs(1))
+            .await?;
     }
 }
 
@@ -124,24 +114,26 @@ fn cannot_come(channel: &Channel, missing: &GtidSet) -> Result<Option<String>, M
 
 /// Sets how many acknowledgements a commit needs; 0 switches semi-sync off, which answers commits
 /// that wait. Only for a server that is, or becomes, the primary.
-pub async fn set_acks(session: &mut Session, acks: u32) -> Result<(), MysqlError> {
-    if read_channel(session).await?.is_some() {
+pub async fn set_acks(session: &mut dyn Session, acks: u32) -> Result<(), MysqlError> {
+    if session.channel().await?.is_some() {
         // Its applier would wait for acknowledgements.
         return Err(MysqlError::NotNow("it is a replica".to_owned()));
     }
     if acks == 0 {
-        return session
-            .run("SET GLOBAL rpl_semi_sync_source_enabled=OFF", STATEMENT)
-            .await;
+        let off = Statement::set("rpl_semi_sync_source_enabled", "OFF");
+        return session.run(&off, STATEMENT).await;
     }
     for (variable, value) in [
-        ("timeout", ACK_TIMEOUT_MS.to_string()),
-        ("wait_point", "AFTER_SYNC".to_owned()),
-        ("wait_no_replica", "ON".to_owned()),
-        ("wait_for_replica_count", acks.to_string()),
-        ("enabled", "ON".to_owned()),
+        ("rpl_semi_sync_source_timeout", ACK_TIMEOUT_MS.to_string()),
+        ("rpl_semi_sync_source_wait_point", "AFTER_SYNC".to_owned()),
+        ("rpl_semi_sync_source_wait_no_replica", "ON".to_owned()),
+        (
+            "rpl_semi_sync_source_wait_for_replica_count",
+            acks.to_string(),
+        ),
+        ("rpl_semi_sync_source_enabled", "ON".to_owned()),
     ] {
-        let statement = format!("SET GLOBAL rpl_semi_sync_source_{variable}={value}");
+        let statement = Statement::set(variable, value);
         session.run(&statement, STATEMENT).await?;
     }
     Ok(())
@@ -151,15 +143,15 @@ pub async fn set_acks(session: &mut Session, acks: u32) -> Result<(), MysqlError
 ///
 /// # Errors
 /// [`MysqlError::NotNow`] where it replicates from a source or commits would not wait for `acks`.
-pub async fn open(session: &mut Session, acks: u32) -> Result<(), MysqlError> {
-    if let Some(channel) = read_channel(session).await? {
+pub async fn open(session: &mut dyn Session, acks: u32) -> Result<(), MysqlError> {
+    if let Some(channel) = session.channel().await? {
         let message = format!(
             "it is a replica of {}: it must be promoted first",
             channel.host
         );
         return Err(MysqlError::NotNow(message));
     }
-    let globals = read_globals(session).await?;
+    let globals = session.globals().await?;
     let present = if globals.semi_sync_source {
         globals.semi_sync_wait_for
     } else {
@@ -170,10 +162,11 @@ pub async fn open(session: &mut Session, acks: u32) -> Result<(), MysqlError> {
             format!("commits would wait for {present} acknowledgements instead of {acks}");
         return Err(MysqlError::NotNow(message));
     }
-    session
-        .run("SET GLOBAL super_read_only=OFF", STATEMENT)
-        .await?;
-    session.run("SET GLOBAL read_only=OFF", STATEMENT).await
+    for variable in ["super_read_only", "read_only"] {
+        let statement = Statement::set(variable, "OFF");
+        session.run(&statement, STATEMENT).await?;
+    }
+    Ok(())
 }
 
 /// Makes a server read-only and closes its clients' sessions. `helper` closes sessions while `session`
@@ -182,11 +175,14 @@ pub async fn open(session: &mut Session, acks: u32) -> Result<(), MysqlError> {
 ///
 /// First read-only alone, so that what is under way ends well (milliseconds, normally); after
 /// [`PATIENCE`] without the sessions; after [`LAST_CALL`] more it gives up.
-pub async fn demote(session: &mut Session, helper: &mut Session) -> Result<Demoted, MysqlError> {
-    if read_globals(session).await?.super_read_only {
+pub async fn demote(
+    session: &mut dyn Session,
+    helper: &mut dyn Session,
+) -> Result<Demoted, MysqlError> {
+    if session.globals().await?.super_read_only {
         return Ok(Demoted::Cleanly);
     }
-    if !set_read_only(session, helper).await? || waiting_commits(session).await? > 0 {
+    if !set_read_only(session, helper).await? || session.counters().await?.waiting > 0 {
         return Ok(Demoted::MustBeKilled);
     }
     close_clients(helper).await?;
@@ -194,9 +190,12 @@ pub async fn demote(session: &mut Session, helper: &mut Session) -> Result<Demot
 }
 
 /// Whether read-only took effect.
-async fn set_read_only(session: &mut Session, helper: &mut Session) -> Result<bool, MysqlError> {
-    let mut setting =
-        std::pin::pin!(session.run("SET GLOBAL super_read_only=ON", PATIENCE + LAST_CALL));
+async fn set_read_only(
+    session: &mut dyn Session,
+    helper: &mut dyn Session,
+) -> Result<bool, MysqlError> {
+    let read_only = Statement::set("super_read_only", "ON");
+    let mut setting = session.run(&read_only, PATIENCE + LAST_CALL);
     if let Ok(done) = tokio::time::timeout(PATIENCE, &mut setting).await {
         return done.map(|()| true);
     }
@@ -209,7 +208,7 @@ async fn set_read_only(session: &mut Session, helper: &mut Session) -> Result<bo
 }
 
 /// Closes every session that is neither the server's nor Mainstay's own.
-async fn close_clients(session: &mut Session) -> Result<(), MysqlError> {
+async fn close_clients(session: &mut dyn Session) -> Result<(), MysqlError> {
     let own = [
         ADMIN,
         REPLICATION,
@@ -218,19 +217,11 @@ async fn close_clients(session: &mut Session) -> Result<(), MysqlError> {
         "event_scheduler",
         "unauthenticated user",
     ];
-    // The Performance Schema's table would be empty where it is switched off.
-    for row in session
-        .rows::<mysql_async::Row>("SHOW PROCESSLIST", STATEMENT)
-        .await?
-    {
-        let user = row.get::<String, _>("User").unwrap_or_default();
-        let Some(id) = row
-            .get::<u64, _>("Id")
-            .filter(|_| !own.contains(&user.as_str()))
-        else {
+    for process in session.processes().await? {
+        if own.contains(&process.user.as_str()) {
             continue;
-        };
-        match session.run(&format!("KILL {id}"), STATEMENT).await {
+        }
+        match session.run(&Statement::Kill(process.id), STATEMENT).await {
             // It went away by itself.
             Err(MysqlError::Server { code: 1094, .. }) | Ok(()) => {}
             Err(error) => return Err(error),
@@ -240,15 +231,10 @@ async fn close_clients(session: &mut Session) -> Result<(), MysqlError> {
 }
 
 /// How many replicas read this server's binary log now.
-pub async fn attached_replicas(session: &mut Session) -> Result<usize, MysqlError> {
-    let rows = session
-        .rows::<mysql_async::Row>("SHOW PROCESSLIST", STATEMENT)
-        .await?;
-    let command = |row: &mysql_async::Row| row.get::<String, _>("Command").unwrap_or_default();
-    Ok(rows
-        .iter()
-        .filter(|row| command(row).starts_with("Binlog Dump"))
-        .count())
+pub async fn attached_replicas(session: &mut dyn Session) -> Result<usize, MysqlError> {
+    let processes = session.processes().await?;
+    let dumps = |process: &&super::Process| process.command.starts_with("Binlog Dump");
+    Ok(processes.iter().filter(dumps).count())
 }
 
 #[cfg(test)]

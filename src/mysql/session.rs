@@ -1,156 +1,79 @@
-//! One connection to the local server.
+//! What the manager asks of a server.
 
-use std::{path::PathBuf, time::Duration};
+use std::{fmt, time::Duration};
 
-use futures_util::FutureExt as _;
-use mysql_async::{Conn, OptsBuilder, Row, prelude::FromRow, prelude::Queryable as _};
+use futures_util::future::BoxFuture;
 
-use super::{MysqlError, text::summary};
+use super::{Channel, MysqlError, ServerState, Statement};
 
 /// How long a statement may take that only reads or sets something.
 pub const STATEMENT: Duration = Duration::from_secs(5);
-/// How long connecting may take.
-pub const CONNECT: Duration = Duration::from_secs(3);
 
-/// Told to the driver so that it does not ask the server for it.
-const MAX_PACKET: usize = 16 << 20;
-/// What every session starts with. The mode is that of [`super::text::literal`]; connections stay
-/// open for as long as the server runs; nothing that waits for a lock waits for longer than the
-/// client does by much (the server's default is a year).
-const SETUP: &str =
-    "SET SESSION sql_mode='', wait_timeout=31536000, lock_wait_timeout=10, time_zone='+00:00'";
+/// An answer that is on its way.
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, MysqlError>>;
 
-/// How to reach the local server.
-#[derive(Clone)]
-pub struct Login {
-    /// Its Unix socket.
-    pub socket: PathBuf,
-    /// Account.
-    pub user: String,
-    /// Password.
-    pub password: String,
-}
-
-/// One connection over the Unix socket. Every statement has a deadline; a connection whose
-/// statement was not answered, or not waited for, is closed and never used again.
-#[derive(Debug)]
-pub struct Session {
-    conn: Option<Conn>,
-    /// A statement was sent and its answer not read yet.
-    unanswered: bool,
-}
-
-impl Session {
-    /// Connects.
-    pub async fn open(login: &Login) -> Result<Self, MysqlError> {
-        let options = OptsBuilder::default()
-            .socket(Some(login.socket.to_string_lossy()))
-            .user(Some(&login.user))
-            .pass(Some(&login.password))
-            .max_allowed_packet(Some(MAX_PACKET))
-            .wait_timeout(Some(31_536_000))
-            .stmt_cache_size(0)
-            .setup(vec![SETUP]);
-        match tokio::time::timeout(CONNECT, Conn::new(options)).await {
-            Ok(Ok(conn)) => Ok(Self {
-                conn: Some(conn),
-                unanswered: false,
-            }),
-            Ok(Err(error)) => Err(MysqlError::Connect(error.to_string())),
-            Err(_) => Err(MysqlError::Connect(format!("no answer within {CONNECT:?}"))),
-        }
-    }
-
-    /// The server's number for this connection, while it is open.
-    #[must_use]
-    pub fn id(&self) -> Option<u32> {
-        self.conn.as_ref().map(Conn::id)
-    }
-
+/// One session with one server process: [`super::Connection`] with a real one. Everything that
+/// Mainstay does to a server is made of these; what is made of them is the same for a server that
+/// is only modelled.
+///
+/// Every statement has a deadline; a session whose statement was not answered, or not waited for, is
+/// closed and never used again.
+pub trait Session: fmt::Debug + Send {
     /// Whether another statement can be sent.
-    #[must_use]
-    pub fn is_usable(&self) -> bool {
-        self.conn.is_some() && !self.unanswered
-    }
+    fn is_usable(&self) -> bool;
 
-    /// Runs a statement that answers no rows.
-    pub async fn run(&mut self, statement: &str, within: Duration) -> Result<(), MysqlError> {
-        self.rows::<Row>(statement, within).await.map(drop)
-    }
+    /// Runs a statement.
+    fn run<'a>(&'a mut self, statement: &'a Statement, within: Duration) -> Answer<'a, ()>;
 
-    /// Runs a statement and reads its rows.
-    pub async fn rows<T>(&mut self, statement: &str, within: Duration) -> Result<Vec<T>, MysqlError>
-    where
-        T: FromRow + Send + 'static,
-    {
-        let lost = |why: String| MysqlError::Lost {
-            statement: summary(statement),
-            why,
-        };
-        if self.unanswered {
-            self.close();
-        }
-        let conn = self
-            .conn
-            .as_mut()
-            .ok_or_else(|| lost("closed before".to_owned()))?;
-        self.unanswered = true;
-        let answer = tokio::time::timeout(within, conn.query::<Row, _>(statement)).await;
-        match answer {
-            Ok(Ok(rows)) => {
-                self.unanswered = false;
-                let read = rows
-                    .into_iter()
-                    .map(T::from_row_opt)
-                    .collect::<Result<_, _>>();
-                read.map_err(|_| MysqlError::Answer {
-                    statement: summary(statement),
-                })
-            }
-            Ok(Err(mysql_async::Error::Server(refused))) => {
-                self.unanswered = false;
-                Err(MysqlError::Server {
-                    statement: summary(statement),
-                    code: refused.code,
-                    message: refused.message,
-                })
-            }
-            Ok(Err(error)) => {
-                self.close();
-                Err(lost(error.to_string()))
-            }
-            Err(_) => {
-                self.close();
-                Err(MysqlError::Timeout {
-                    statement: summary(statement),
-                    within,
-                })
-            }
-        }
-    }
+    /// Reads the channel; `None` where no source is configured.
+    fn channel(&mut self) -> Answer<'_, Option<Channel>>;
 
-    /// Runs a statement that answers exactly one row.
-    pub async fn row<T>(&mut self, statement: &str, within: Duration) -> Result<T, MysqlError>
-    where
-        T: FromRow + Send + 'static,
-    {
-        let first = self.rows(statement, within).await?.into_iter().next();
-        first.ok_or_else(|| MysqlError::Answer {
-            statement: summary(statement),
-        })
-    }
+    /// Reads everything of the state but the channel and the counters.
+    fn globals(&mut self) -> Answer<'_, ServerState>;
 
-    /// Closes now. Left to itself the driver would keep the socket, and a task, until the server
-    /// answers; a server that hangs would use up our descriptors.
-    fn close(&mut self) {
-        if let Some(conn) = self.conn.take() {
-            let _ = conn.disconnect().now_or_never();
-        }
-    }
+    /// Reads the counters of the semi-sync source.
+    fn counters(&mut self) -> Answer<'_, Counters>;
+
+    /// What of `set` is not executed, by the server's own judgement; `None` where all of it is.
+    fn missing<'a>(&'a mut self, set: &'a str) -> Answer<'a, Option<String>>;
+
+    /// Waits until `set` is executed; false when it is not after `within` (whole seconds).
+    fn wait_executed<'a>(&'a mut self, set: &'a str, within: Duration) -> Answer<'a, bool>;
+
+    /// All sessions with the server, its own threads included.
+    fn processes(&mut self) -> Answer<'_, Vec<Process>>;
+
+    /// State and error of the last clone that the server received, if any.
+    fn clone_status(&mut self) -> Answer<'_, Option<(String, String)>>;
+
+    /// `@@partial_revokes`.
+    fn partial_revokes(&mut self) -> Answer<'_, bool>;
 }
 
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.close();
-    }
+/// How to reach a server process, as one account: [`super::Login`] for a real one.
+pub trait Access: Send + Sync {
+    /// Opens a session.
+    fn open(&self) -> Answer<'_, Box<dyn Session>>;
+}
+
+/// Counters of the semi-sync source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// `Rpl_semi_sync_source_clients`: replicas attached that acknowledge.
+    pub clients: u32,
+    /// `Rpl_semi_sync_source_wait_sessions`: commits that wait for an acknowledgement now.
+    pub waiting: u32,
+}
+
+/// A row of `SHOW PROCESSLIST`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Process {
+    /// Its number.
+    pub id: u64,
+    /// Account, or the server's name for a thread of its own.
+    pub user: String,
+    /// What kind of statement it runs.
+    pub command: String,
+    /// The statement.
+    pub info: String,
 }
