@@ -68,7 +68,7 @@ impl Cause {
 pub struct ApiError {
     /// HTTP status.
     pub code: u16,
-    /// `NotFound`, `Conflict`, …
+    /// `NotFound`, `Conflict`, …; empty where a real server has none.
     pub reason: &'static str,
     /// For a person.
     pub message: String,
@@ -233,9 +233,11 @@ impl ApiError {
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
             "code": self.code,
         });
+        if !self.reason.is_empty() {
+            status["reason"] = json!(self.reason);
+        }
         if !self.details.is_null() {
             status["details"] = self.details.clone();
         }

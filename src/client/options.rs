@@ -111,6 +111,8 @@ pub enum Patch<'a> {
     },
     /// JSON merge patch (RFC 7386).
     Merge(&'a serde_json::Value),
+    /// Strategic merge patch: lists are merged by key as the built-in types say.
+    Strategic(&'a serde_json::Value),
     /// JSON patch (RFC 6902): a list of operations.
     Json(&'a serde_json::Value),
 }

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::super::ApiError;
+use super::{ApiError, go::go_kind};
 
 /// The most operations in one patch (`maxJSONPatchOperations`).
 const MOST: usize = 10_000;
@@ -24,6 +24,20 @@ pub(crate) fn json(target: &mut Value, operations: &Value) -> Result<(), ApiErro
     };
     if let Some(wrong) = operations.iter().find(|operation| !operation.is_object()) {
         return malformed(go_kind(wrong), "handlers.jsonPatchOp");
+    }
+    for operation in operations {
+        for name in ["op", "path", "from"] {
+            match &operation[name] {
+                Value::Null | Value::String(_) => {}
+                wrong => {
+                    return Err(ApiError::bad_request(format!(
+                        "error decoding patch: json: cannot unmarshal {} into Go struct field \
+                         jsonPatchOp.{name} of type string",
+                        go_kind(wrong)
+                    )));
+                }
+            }
+        }
     }
     if operations.len() > MOST {
         return Err(ApiError::new(
@@ -200,18 +214,6 @@ fn index(token: &str, len: usize) -> Result<usize, Failed> {
 
 fn decoded(token: &str) -> String {
     token.replace("~1", "/").replace("~0", "~")
-}
-
-/// What Go's JSON decoder calls a value.
-pub(super) fn go_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 #[cfg(test)]

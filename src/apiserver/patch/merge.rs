@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use super::{ApiError, go::go_kind};
+
 /// Merges `patch` into `target`: objects by field, null removes, anything else replaces.
 ///
 /// As in a real API server, nulls are also taken out of objects inside a list that is new, where the
@@ -31,6 +33,18 @@ pub(crate) fn merge(target: &mut Value, patch: &Value) {
                 target.insert(key.clone(), without_nulls(value));
             }
         }
+    }
+}
+
+/// Refuses what a server does not take for a merge patch: anything but an object.
+pub(crate) fn check_merge(patch: &Value) -> Result<(), ApiError> {
+    match patch {
+        Value::Object(_) => Ok(()),
+        Value::Null => Err(ApiError::bad_request("Invalid JSON Patch")),
+        other => Err(ApiError::bad_request(format!(
+            "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            go_kind(other)
+        ))),
     }
 }
 

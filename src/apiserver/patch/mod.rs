@@ -5,6 +5,7 @@
 //! server does, refusals and their words included. [`MergeSchema`] says how a kind's fields merge.
 
 mod apply;
+mod go;
 mod json;
 mod merge;
 mod schema;
@@ -12,7 +13,7 @@ mod strategic;
 
 pub(crate) use apply::{apply, track};
 pub(crate) use json::json;
-pub(crate) use merge::merge;
+pub(crate) use merge::{check_merge, merge};
 pub(crate) use schema::{MergeSchema, drop_nulls};
 pub(crate) use strategic::strategic;
 
@@ -28,3 +29,6 @@ pub(crate) struct Writer<'a> {
     /// Now, RFC 3339 in seconds.
     pub(crate) time: &'a str,
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,16 +43,23 @@ pub struct Direct;
 
 impl InstanceDial for Direct {
     fn dial(&self, address: &Address) -> BoxFuture<'static, Result<Box<dyn Stream>, DialError>> {
-        let secured = security(address);
-        let ip = address.ip.clone();
+        let address = address.clone();
         Box::pin(async move {
-            let (tls, name) = secured.map_err(DialError::Other)?;
-            let stream = connect(&ip).await?;
-            match tls.connect(name, stream).await {
-                Ok(stream) => Ok(Box::new(stream) as Box<dyn Stream>),
-                Err(error) => Err(DialError::Other(format!("TLS: {error}"))),
-            }
+            let stream = connect(&address.ip).await?;
+            secure(&address, stream).await
         })
+    }
+}
+
+/// TLS over `stream` to the instance at `address`, which must prove to be that one.
+pub(crate) async fn secure(
+    address: &Address,
+    stream: impl Stream + 'static,
+) -> Result<Box<dyn Stream>, DialError> {
+    let (tls, name) = security(address).map_err(DialError::Other)?;
+    match tls.connect(name, stream).await {
+        Ok(stream) => Ok(Box::new(stream)),
+        Err(error) => Err(DialError::Other(format!("TLS: {error}"))),
     }
 }
 

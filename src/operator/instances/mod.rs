@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+pub(crate) use self::dial::secure;
 pub use self::dial::{DialError, Direct, InstanceDial};
 use self::transport::Line;
 pub use self::transport::{Access, Address, CommandFailure};

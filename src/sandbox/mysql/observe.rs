@@ -45,18 +45,14 @@ impl Network {
             .links
             .values()
             .filter(|it| it.source == id && it.acknowledges);
-        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let clients = u32::try_from(clients.count()).unwrap_or(u32::MAX);
+        // Only the first waits; those behind it wait for their turn to commit.
+        let first = process.committing.front();
+        let waits =
+            first.is_some_and(|it| process.acknowledgements(it.position) < process.needed());
         Some(Counters {
-            clients: if process.source_on {
-                count(clients.count())
-            } else {
-                0
-            },
-            waiting: if process.source_on {
-                count(process.committing.len())
-            } else {
-                0
-            },
+            clients: if process.source_on { clients } else { 0 },
+            waiting: u32::from(waits),
         })
     }
 
@@ -80,6 +76,7 @@ impl Network {
         };
         Some(Some(Channel {
             host: configured.host.clone(),
+            port: 3306,
             receiver_state: state.to_owned(),
             receiver_errno: receiver.errno,
             receiver_error: receiver.error.clone(),

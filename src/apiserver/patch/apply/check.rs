@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{
+    super::go::{go, go_syntax, go_type},
     super::schema::{Id, List, Map, Relation, Scalar, Shape, Types},
     element::Element,
     items::element,
@@ -97,59 +98,6 @@ fn items(types: &Types, list: &List, items: &[Value], path: &str, wrong: &mut Ve
             wrong.push(format!("{path}: duplicate entries for key {step}"));
         }
         walk(types, list.item, item, &format!("{path}{step}"), wrong);
-    }
-}
-
-/// A value as Go's `%v` writes it.
-fn go(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(go).collect();
-            format!("[{}]", items.join(" "))
-        }
-        Value::Object(object) => {
-            let fields: Vec<String> = object
-                .iter()
-                .map(|(key, value)| format!("{key}:{}", go(value)))
-                .collect();
-            format!("map[{}]", fields.join(" "))
-        }
-        Value::Null => "<nil>".to_owned(),
-        other => other.to_string(),
-    }
-}
-
-/// A value as Go's `%#v` writes it.
-fn go_syntax(value: &Value) -> String {
-    match value {
-        Value::String(text) => format!("{text:?}"),
-        Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(go_syntax).collect();
-            format!("[]interface {{}}{{{}}}", items.join(", "))
-        }
-        Value::Object(object) => {
-            let fields: Vec<String> = object
-                .iter()
-                .map(|(key, value)| format!("{key:?}:{}", go_syntax(value)))
-                .collect();
-            format!("map[string]interface {{}}{{{}}}", fields.join(", "))
-        }
-        Value::Null => "interface {}(nil)".to_owned(),
-        other => other.to_string(),
-    }
-}
-
-/// Its type, as Go's `%T` writes it.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::String(_) => "string",
-        Value::Bool(_) => "bool",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::Null => "<nil>",
     }
 }
 

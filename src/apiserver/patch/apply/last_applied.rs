@@ -50,12 +50,14 @@ pub(super) fn refresh(object: &mut Value, applied: &Value, writer: Writer<'_>) {
         return;
     }
     let mut last = applied.clone();
-    if let Some(annotations) = last["metadata"]["annotations"].as_object_mut() {
+    if let Some(metadata) = last.get_mut("metadata").and_then(Value::as_object_mut)
+        && let Some(annotations) = metadata
+            .get_mut("annotations")
+            .and_then(Value::as_object_mut)
+    {
         annotations.remove(ANNOTATION);
         if annotations.is_empty() {
-            last["metadata"]
-                .as_object_mut()
-                .map(|metadata| metadata.remove("annotations"));
+            metadata.remove("annotations");
         }
     }
     let Some(annotations) = object["metadata"]["annotations"].as_object_mut() else {

@@ -160,6 +160,30 @@ impl Set {
         Self { members, children }
     }
 
+    /// Makes one path of those inside what has become atomic since they were written.
+    pub(super) fn settle(&mut self, types: &Types, of: Id) {
+        let atom = types.get(of);
+        let mut whole = Vec::new();
+        for (element, child) in &mut self.children {
+            let below = match (element, &atom.map, &atom.list) {
+                (Element::Field(name), Some(map), _) if !map.is_free() => below(map, name),
+                (Element::Key(_), None, Some(list)) => Some(list.item),
+                _ => None,
+            };
+            if let Some(below) = below {
+                if types.get(below).is_atomic() {
+                    whole.push(element.clone());
+                } else {
+                    child.settle(types, below);
+                }
+            }
+        }
+        for element in whole {
+            self.children.remove(&element);
+            self.members.insert(element);
+        }
+    }
+
     /// From `fieldsV1`.
     pub(super) fn parse(fields: &Value) -> Result<Self, Unreadable> {
         let mut set = Self::default();

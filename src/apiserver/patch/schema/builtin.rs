@@ -39,9 +39,11 @@ impl Table {
         })
     }
 
-    /// A copy of all types, to add to, and where the type `name` is in it.
+    /// New types with the type `name` in them, and its number.
     pub(super) fn types_with(&self, name: &str) -> (Types, Id) {
-        ((*self.types).clone(), self.names[name])
+        let mut types = Types::default();
+        let id = types.copy(&self.types, self.names[name], &mut HashMap::new());
+        (types, id)
     }
 
     /// Every kind: group and kind.
@@ -66,24 +68,12 @@ impl Table {
         let mut parser = Parser::default();
         for (field, words) in lines() {
             if let (false, ["type", name, marks @ ..]) = (field, words.as_slice()) {
-                let map = Map {
-                    fields: BTreeMap::new(),
-                    rest: None,
-                    atomic: marks.contains(&"atomic"),
-                };
-                let id = parser.types.add(Atom::map(map));
+                let id = parser.types.add(Atom::map(structure(name, marks)));
                 parser.names.insert((*name).to_owned(), id);
             }
         }
         let mut kinds = BTreeMap::new();
-        let mut current = (
-            0,
-            Map {
-                fields: BTreeMap::new(),
-                rest: None,
-                atomic: false,
-            },
-        );
+        let mut current = (0, structure("", &[]));
         let mut done = Vec::new();
         for (is_field, words) in lines() {
             match (is_field, words.as_slice()) {
@@ -92,11 +82,7 @@ impl Table {
                     current.1.fields.insert((*name).to_owned(), field);
                 }
                 (false, ["type", name, marks @ ..]) => {
-                    let next = Map {
-                        fields: BTreeMap::new(),
-                        rest: None,
-                        atomic: marks.contains(&"atomic"),
-                    };
+                    let next = structure(name, marks);
                     done.push(std::mem::replace(&mut current, (parser.names[*name], next)));
                 }
                 (false, ["kind", group, _version, kind, name]) => {
@@ -139,11 +125,14 @@ impl Parser {
             of: self.reference(of, marks),
             default: None,
             zero: None,
+            omit: false,
             strategy: Strategy::Default,
         };
         for mark in marks {
             match mark.split_once('=').unwrap_or((mark, "")) {
                 ("zero", _) => field.zero = Some(zero(of)),
+                ("null", _) => field.zero = Some(Value::Null),
+                ("omit", _) => field.omit = true,
                 ("default", json) => field.default = serde_json::from_str(json).ok(),
                 ("merge", "") => field.strategy = Strategy::Merge(None),
                 ("merge", key) => field.strategy = Strategy::Merge(Some(key.to_owned())),
@@ -152,7 +141,7 @@ impl Parser {
             }
         }
         if field.default.is_none() {
-            field.default.clone_from(&field.zero);
+            field.default = field.zero.clone().filter(|zero| !zero.is_null());
         }
         field
     }
@@ -176,6 +165,7 @@ impl Parser {
         if let Some(rest) = inner('{', '}') {
             let rest = self.reference(rest, &[]);
             return self.types.add(Atom::map(Map {
+                name: String::new(),
                 fields: BTreeMap::new(),
                 rest: Some(rest),
                 atomic: marks.contains(&"atomic"),
@@ -195,6 +185,16 @@ impl Parser {
             }
             name => self.names[name],
         }
+    }
+}
+
+/// A struct, yet without fields.
+fn structure(name: &str, marks: &[&str]) -> Map {
+    Map {
+        name: name.rsplit('.').next().unwrap_or(name).to_owned(),
+        fields: BTreeMap::new(),
+        rest: None,
+        atomic: marks.contains(&"atomic"),
     }
 }
 
@@ -271,13 +271,33 @@ mod tests {
     }
 
     #[test]
-    fn zero_values_are_those_of_go() {
-        let mut pod = json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": null}]}});
+    fn objects_take_the_form_of_gos_types() {
+        let mut pod = json!({
+            "metadata": {"name": "a", "labels": {}, "annotations": {"x": null}},
+            "spec": {
+                "hostNetwork": false,
+                "nodeName": "",
+                "hostname": null,
+                "containers": [{"name": "c", "image": null, "ports": []}],
+                "volumes": [{"name": "v", "emptyDir": {}}],
+                "terminationGracePeriodSeconds": 0,
+            },
+        });
         MergeSchema::builtin("", "Pod").complete(&mut pod);
         assert_eq!(
             pod,
-            json!({"metadata": {"name": "a"}, "status": {},
-                "spec": {"containers": [{"name": "c", "resources": {}}]}})
+            json!({
+                "metadata": {"name": "a", "annotations": {"x": ""}},
+                "spec": {
+                    "containers": [{"name": "c", "resources": {}}],
+                    "volumes": [{"name": "v", "emptyDir": {}}],
+                    "terminationGracePeriodSeconds": 0,
+                },
+                "status": {},
+            })
         );
+        let mut role = json!({"metadata": {"name": "a"}});
+        MergeSchema::builtin("rbac.authorization.k8s.io", "Role").complete(&mut role);
+        assert_eq!(role, json!({"metadata": {"name": "a"}, "rules": null}));
     }
 }

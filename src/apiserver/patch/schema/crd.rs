@@ -90,6 +90,7 @@ impl Compiler {
             _ => (open || fields.is_empty()).then_some(DEDUCED),
         };
         Map {
+            name: String::new(),
             fields,
             rest,
             atomic: schema["x-kubernetes-map-type"] == "atomic",
@@ -122,6 +123,7 @@ fn field(of: Id, default: Option<Value>) -> Field {
         of,
         default,
         zero: None,
+        omit: false,
         strategy: Strategy::Default,
     }
 }

@@ -7,9 +7,12 @@ mod builtin;
 mod crd;
 mod decode;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
-use serde_json::{Map as Object, Value};
+use serde_json::{Map as Object, Value, json};
 
 pub(super) use builtin::Table;
 
@@ -29,6 +32,18 @@ pub(super) enum Scalar {
     Boolean,
     /// Any of them.
     Any,
+}
+
+impl Scalar {
+    /// Go's zero value.
+    fn zero(self) -> Option<Value> {
+        match self {
+            Self::Number => Some(json!(0)),
+            Self::String => Some(json!("")),
+            Self::Boolean => Some(json!(false)),
+            Self::Any => None,
+        }
+    }
 }
 
 /// What a value may be.
@@ -60,6 +75,8 @@ pub(super) enum Relation {
 /// An object: a struct with fields, a map with free keys, or both.
 #[derive(Clone, Debug)]
 pub(super) struct Map {
+    /// Name of a struct, for messages; empty for others.
+    pub(super) name: String,
     pub(super) fields: BTreeMap<String, Field>,
     /// Type of the keys that are no fields; `None` where there may be none.
     pub(super) rest: Option<Id>,
@@ -75,6 +92,8 @@ pub(super) struct Field {
     pub(super) default: Option<Value>,
     /// What Go writes where nothing was set.
     pub(super) zero: Option<Value>,
+    /// Whether Go does not write it where it is zero.
+    pub(super) omit: bool,
     /// For strategic merge patches.
     pub(super) strategy: Strategy,
 }
@@ -131,6 +150,32 @@ impl Atom {
         }
     }
 
+    /// The scalar, if nothing else is allowed.
+    fn only_scalar(&self) -> Option<Scalar> {
+        match (self.scalar, &self.list, &self.map) {
+            (Some(scalar), None, None) => Some(scalar),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a list or a map with free keys, and nothing else.
+    fn is_container(&self) -> bool {
+        match (self.scalar, &self.list, &self.map) {
+            (None, Some(_), None) => true,
+            (None, None, Some(map)) => map.fields.is_empty() && map.rest.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Whether it is an object or a list that is one value.
+    pub(super) fn is_atomic(&self) -> bool {
+        match (&self.map, self.scalar, &self.list) {
+            (Some(map), _, _) => map.atomic,
+            (None, None, Some(list)) => list.relation == Relation::Atomic,
+            _ => false,
+        }
+    }
+
     /// What `value` is taken for: what it is if that is allowed, else the first that is allowed.
     pub(super) fn shape(&self, value: Option<&Value>) -> Shape<'_> {
         match (value, self.scalar, &self.list, &self.map) {
@@ -148,6 +193,11 @@ impl Atom {
 }
 
 impl Map {
+    /// Whether it says nothing of what is in it.
+    pub(super) fn is_free(&self) -> bool {
+        self.fields.is_empty() && self.rest == Some(DEDUCED)
+    }
+
     /// Type of the value under `key`.
     pub(super) fn of(&self, key: &str) -> Id {
         self.fields
@@ -169,6 +219,7 @@ impl Default for Types {
                 relation: Relation::Atomic,
             }),
             map: Some(Map {
+                name: String::new(),
                 fields: BTreeMap::new(),
                 rest: Some(rest),
                 atomic,
@@ -195,30 +246,81 @@ impl Types {
         self.0[id] = atom;
     }
 
-    /// Writes the zero values that Go writes into `value`, deeply.
-    pub(super) fn complete(&self, id: Id, value: &mut Value) {
-        match (self.get(id).shape(Some(value)), value) {
-            (Shape::Map(map), Value::Object(object)) => {
-                for (name, field) in &map.fields {
-                    if let Some(zero) = &field.zero {
-                        match object.get_mut(name) {
-                            Some(Value::Null) | None => {
-                                object.insert(name.clone(), zero.clone());
-                            }
-                            Some(_) => {}
-                        }
-                    }
-                }
-                for (name, value) in object.iter_mut() {
-                    self.complete(map.of(name), value);
-                }
+    /// Copies a type with all it refers to from `other`; `copied` says what is here already.
+    fn copy(&mut self, other: &Self, id: Id, copied: &mut HashMap<Id, Id>) -> Id {
+        if id == UNTYPED || id == DEDUCED {
+            return id;
+        }
+        if let Some(copy) = copied.get(&id) {
+            return *copy;
+        }
+        let copy = self.add(Atom::default());
+        copied.insert(id, copy);
+        let mut atom = other.get(id).clone();
+        if let Some(list) = &mut atom.list {
+            list.item = self.copy(other, list.item, copied);
+        }
+        if let Some(map) = &mut atom.map {
+            map.rest = map.rest.map(|rest| self.copy(other, rest, copied));
+            for field in map.fields.values_mut() {
+                field.of = self.copy(other, field.of, copied);
             }
+        }
+        self.set(copy, atom);
+        copy
+    }
+
+    /// Brings `value` into the form in which a server's own types hold it: fields without a value are
+    /// gone, those that Go always writes are there.
+    pub(super) fn settle(&self, id: Id, value: &mut Value) {
+        match (self.get(id).shape(Some(value)), value) {
+            (Shape::Map(map), Value::Object(object)) => self.settle_object(map, object),
             (Shape::List(list), Value::Array(items)) => {
                 for item in items {
-                    self.complete(list.item, item);
+                    self.settle(list.item, item);
                 }
             }
             _ => {}
+        }
+    }
+
+    fn settle_object(&self, map: &Map, object: &mut Object<String, Value>) {
+        object.retain(|name, value| match map.fields.get(name) {
+            Some(field) => !self.is_unset(field, value),
+            None => {
+                let scalar = map.rest.and_then(|rest| self.get(rest).only_scalar());
+                if value.is_null()
+                    && let Some(zero) = scalar.and_then(Scalar::zero)
+                {
+                    *value = zero;
+                }
+                !value.is_null()
+            }
+        });
+        for (name, field) in &map.fields {
+            if let Some(zero) = &field.zero
+                && !object.contains_key(name)
+            {
+                object.insert(name.clone(), zero.clone());
+            }
+        }
+        for (name, value) in object.iter_mut() {
+            self.settle(map.of(name), value);
+        }
+    }
+
+    /// Whether Go would not write a field that holds `value`.
+    fn is_unset(&self, field: &Field, value: &Value) -> bool {
+        let atom = self.get(field.of);
+        match value {
+            Value::Null => true,
+            Value::Array(items) => items.is_empty() && field.zero.is_none() && atom.is_container(),
+            Value::Object(object) => {
+                object.is_empty() && field.zero.is_none() && atom.is_container()
+            }
+            scalar => {
+                field.omit && atom.only_scalar().and_then(Scalar::zero).as_ref() == Some(scalar)
+            }
         }
     }
 }
@@ -228,7 +330,7 @@ impl Types {
 pub(crate) struct MergeSchema {
     pub(super) types: Arc<Types>,
     pub(super) root: Id,
-    /// Whether the kind is one of Go's types, which write fields that nobody set and drop nulls.
+    /// Whether the kind is one of Go's types, which have a form of their own.
     pub(super) typed: bool,
 }
 
@@ -254,12 +356,18 @@ impl MergeSchema {
         Arc::new(crd::compile(schema))
     }
 
-    /// What an API server holds of `object` in its own types: with the fields that Go always writes
-    /// and without nulls. Objects of CRDs stay as they are.
+    /// Brings `object` into the form in which a server's own types hold it: fields without a value are
+    /// gone (null, and what is empty where Go leaves that out), those that Go always writes are there.
+    /// Objects of CRDs stay as they are, and so does `managedFields`, where an empty list says something.
     pub(crate) fn complete(&self, object: &mut Value) {
-        if self.typed {
-            drop_nulls(object);
-            self.types.complete(self.root, object);
+        if !self.typed {
+            return;
+        }
+        let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+        let record = metadata.and_then(|metadata| metadata.remove("managedFields"));
+        self.types.settle(self.root, object);
+        if let Some(record) = record {
+            object["metadata"]["managedFields"] = record;
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map as Object, Value};
 
-use super::{Id, PATCH, Refused, Result, Types, merge_object, order};
+use super::{super::go::go, Id, PATCH, Refused, Result, Types, merge_object, order};
 
 /// Merges `patch` into `original`: objects by `key`, scalars as a set.
 pub(super) fn merge(
@@ -113,24 +113,4 @@ pub(super) fn no_key(object: &Object<String, Value>, key: &str) -> Refused {
         "map: {} does not contain declared merge key: {key}",
         go(&Value::Object(object.clone()))
     ))
-}
-
-/// A value as Go prints it.
-pub(super) fn go(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Null => "<nil>".to_owned(),
-        Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(go).collect();
-            format!("[{}]", items.join(" "))
-        }
-        Value::Object(object) => {
-            let fields: Vec<String> = object
-                .iter()
-                .map(|(key, value)| format!("{key}:{}", go(value)))
-                .collect();
-            format!("map[{}]", fields.join(" "))
-        }
-        other => other.to_string(),
-    }
 }

@@ -11,6 +11,7 @@ use serde_json::{Map as Object, Value};
 
 use super::{
     ApiError, MergeSchema,
+    go::go,
     schema::{DEDUCED, Id, Strategy, Types, UNTYPED},
 };
 
@@ -57,10 +58,13 @@ pub(crate) fn strategic(
     patch: &Value,
     schema: &MergeSchema,
 ) -> std::result::Result<(), ApiError> {
+    if patch.is_null() {
+        return Ok(());
+    }
     let Value::Object(patch) = patch else {
         return Err(ApiError::bad_request(format!(
             "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            super::json::go_kind(patch)
+            super::go::go_kind(patch)
         )));
     };
     let original = target.as_object().cloned().unwrap_or_default();
@@ -70,14 +74,17 @@ pub(crate) fn strategic(
 }
 
 /// How the field `name` of a type merges: its type and its strategy.
-fn field(types: &Types, of: Id, name: &str) -> (Id, Strategy) {
-    let atom = types.get(of);
-    match &atom.map {
-        Some(map) => match map.fields.get(name) {
-            Some(field) => (field.of, field.strategy.clone()),
-            None => (map.rest.unwrap_or(DEDUCED), Strategy::Default),
-        },
-        None => (UNTYPED, Strategy::Default),
+fn field(types: &Types, of: Id, name: &str) -> Result<(Id, Strategy)> {
+    let Some(map) = &types.get(of).map else {
+        return Ok((UNTYPED, Strategy::Default));
+    };
+    match (map.fields.get(name), map.rest) {
+        (Some(field), _) => Ok((field.of, field.strategy.clone())),
+        (None, Some(rest)) => Ok((rest, Strategy::Default)),
+        (None, None) => Err(Refused::Other(format!(
+            "unable to find api field in struct {} for the json field {name:?}",
+            map.name
+        ))),
     }
 }
 
@@ -96,14 +103,17 @@ fn merge_object(
     mut original: Object<String, Value>,
     mut patch: Object<String, Value>,
 ) -> Result<Object<String, Value>> {
-    if let Some(directive) = patch.remove(PATCH) {
+    if let Some(directive) = patch.get(PATCH) {
         return match directive.as_str() {
-            Some("replace") => Ok(patch),
+            Some("replace") => {
+                patch.remove(PATCH);
+                Ok(patch)
+            }
             Some("delete") => Ok(Object::new()),
             _ => Err(Refused::Other(format!(
                 "unknown patch type: {} in map: {}",
-                lists::go(&directive),
-                lists::go(&Value::Object(patch)),
+                go(directive),
+                go(&Value::Object(patch.clone())),
             ))),
         };
     }
@@ -121,22 +131,21 @@ fn merge_object(
             original.remove(&key);
             continue;
         }
-        let (of, strategy) = field(types, of, &key);
         let merged = match (original.remove(&key), value) {
-            (Some(Value::Object(_)), Value::Object(patch)) if strategy == Strategy::Replace => {
-                Some(Value::Object(patch))
-            }
             (Some(Value::Object(original)), Value::Object(patch)) => {
-                Some(Value::Object(merge_object(types, of, original, patch)?))
+                match field(types, of, &key)? {
+                    (_, Strategy::Replace) => Some(Value::Object(patch)),
+                    (of, _) => Some(Value::Object(merge_object(types, of, original, patch)?)),
+                }
             }
-            (Some(Value::Array(original)), Value::Array(patch)) => {
-                Some(Value::Array(match strategy {
-                    Strategy::Merge(key) => {
-                        lists::merge(types, item(types, of), key.as_deref(), original, patch)?
-                    }
-                    _ => patch,
-                }))
-            }
+            (Some(Value::Array(original)), Value::Array(patch)) => match field(types, of, &key)? {
+                (of, Strategy::Merge(key)) => {
+                    let item = item(types, of);
+                    let merged = lists::merge(types, item, key.as_deref(), original, patch)?;
+                    Some(Value::Array(merged))
+                }
+                _ => Some(Value::Array(patch)),
+            },
             (Some(old), new) if same_sort(&old, &new) => without_directives(new),
             (_, new) => without_directives(without_nulls(new)),
         };
@@ -174,13 +183,19 @@ fn retain_keys(
     Ok(())
 }
 
-/// `value` without what carries a `$patch`; `None` if it does itself.
+/// Whether a key is about another one.
+fn is_directive(key: &str) -> bool {
+    key == RETAIN_KEYS || key.starts_with(DELETE_FROM) || key.starts_with(SET_ORDER)
+}
+
+/// `value` without directives and what carries a `$patch`; `None` if it does itself.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(object) if object.contains_key(PATCH) => None,
         Value::Object(object) => Some(
             object
                 .into_iter()
+                .filter(|(key, _)| !is_directive(key))
                 .filter_map(|(key, value)| Some((key, without_directives(value)?)))
                 .collect(),
         ),

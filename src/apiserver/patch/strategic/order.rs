@@ -3,6 +3,7 @@
 use serde_json::{Map as Object, Value};
 
 use super::{
+    super::go::{go, go_type},
     Id, PATCH, Refused, Result, SET_ORDER, Strategy, Types, field, item, lists, without_directives,
 };
 
@@ -20,10 +21,11 @@ pub(super) fn apply(
         .collect();
     for directive in orders {
         let name = &directive[SET_ORDER.len()..];
-        let Some(Value::Array(order)) = patch.remove(&directive) else {
-            return Err(Refused::ElementOrder);
+        let order = match patch.remove(&directive) {
+            Some(Value::Array(order)) => order,
+            other => return Err(no_list(other.as_ref())),
         };
-        let (of, strategy) = field(types, of, name);
+        let (of, strategy) = field(types, of, name)?;
         let key = match &strategy {
             Strategy::Merge(key) => key.as_deref(),
             _ => None,
@@ -53,8 +55,15 @@ fn list(value: Option<&Value>) -> Result<Option<Vec<Value>>> {
     match value {
         None => Ok(None),
         Some(Value::Array(items)) => Ok(Some(items.clone())),
-        Some(_) => Err(Refused::ElementOrder),
+        other => Err(no_list(other)),
     }
+}
+
+fn no_list(value: Option<&Value>) -> Refused {
+    let sort = value.map_or("<nil>", go_type);
+    Refused::Other(format!(
+        "expected a []interface {{}}, but received a {sort}"
+    ))
 }
 
 /// Refuses a patch whose items are not in the order that it demands itself.
@@ -78,9 +87,9 @@ fn in_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()> {
             None => {
                 return Err(Refused::Other(format!(
                     "The order in patch list:\n{}\n doesn't match {} list:\n{}\n",
-                    lists::go(&Value::Array(patch.to_vec())),
+                    go(&Value::Array(patch.to_vec())),
                     SET_ORDER.trim_end_matches('/'),
-                    lists::go(&Value::Array(order.to_vec())),
+                    go(&Value::Array(order.to_vec())),
                 )));
             }
         }

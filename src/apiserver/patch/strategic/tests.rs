@@ -136,7 +136,7 @@ fn what_makes_no_sense_is_refused() {
         ),
         (
             json!({"$patch": "drop"}),
-            "unknown patch type: drop in map: map[]",
+            "unknown patch type: drop in map: map[$patch:drop]",
         ),
     ] {
         let refused = patched("Pod", target.clone(), &pod(patch)).expect_err(message);
