@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::object::{key, metadata, text};
 use super::{Answer, Context, Halt, Reply, Served, State, convert, crd, kinds, metadata as meta};
 use crate::apiserver::patch::{self, Writer};
-use crate::apiserver::request::Request;
+use crate::apiserver::request::{PatchKind, Request, Verb};
 use crate::apiserver::{ApiError, Cause};
 
 impl State {
@@ -110,17 +110,18 @@ impl State {
             problems.extend(unknown.into_iter().map(|path| format!("unknown field {path:?}")));
             custom.schema.default(object);
         } else {
+            let unknown = served.merge().decode(object).map_err(|why| undecodable(served, request, object, &why))?;
+            problems.extend(unknown.into_iter().map(|path| format!("unknown field {path:?}")));
             kinds::default(&served.storage, object);
+            served.merge().complete(object);
         }
         match request.options.field_validation.as_str() {
             _ if problems.is_empty() => Ok(Vec::new()),
             "Ignore" => Ok(Vec::new()),
-            "Strict" => Err(ApiError::bad_request(format!(
-                "{kind} in version {:?} cannot be handled as a {kind}: strict decoding error: {}",
-                served.info.version,
-                problems.join(", "),
-                kind = served.info.kind
-            ))),
+            "Strict" => {
+                let why = format!("strict decoding error: {}", problems.join(", "));
+                Err(undecodable(served, request, object, &why))
+            }
             _ => Ok(problems),
         }
     }
@@ -132,6 +133,24 @@ impl State {
         }
         Err(ApiError::invalid(&served.info.group, &served.info.kind, name, causes))
     }
+}
+
+/// Refuses an object that can't be decoded: what was sent, or what a patch has made.
+fn undecodable(served: &Served, request: &Request, object: &Value, why: &str) -> ApiError {
+    let patched = matches!(request.verb, Verb::Patch(kind) if kind != PatchKind::Apply);
+    if patched && served.custom.is_none() {
+        let cause = Cause::invalid("patch", &Value::from(object.to_string()), why);
+        let mut error = ApiError::invalid("", "", "", &[cause]);
+        if let Some(details) = error.details.as_object_mut() {
+            details.retain(|field, _| field == "causes");
+        }
+        return error;
+    }
+    ApiError::bad_request(format!(
+        "{kind} in version {:?} cannot be handled as a {kind}: {why}",
+        served.info.version,
+        kind = served.info.kind
+    ))
 }
 
 /// Who writes.

@@ -5,6 +5,7 @@
 
 mod builtin;
 mod crd;
+mod decode;
 
 use std::{collections::BTreeMap, sync::Arc};
 
