@@ -114,11 +114,22 @@ impl State {
         let mut problems = request.duplicates.clone();
         if let Some(custom) = &served.custom {
             let unknown = custom.schema.prune(object);
-            problems.extend(unknown.into_iter().map(|path| format!("unknown field {path:?}")));
+            problems.extend(
+                unknown
+                    .into_iter()
+                    .map(|path| format!("unknown field {path:?}")),
+            );
             custom.schema.default(object);
         } else {
-            let unknown = served.merge().decode(object).map_err(|why| undecodable(served, request, object, &why))?;
-            problems.extend(unknown.into_iter().map(|path| format!("unknown field {path:?}")));
+            let unknown = served
+                .merge()
+                .decode(object)
+                .map_err(|why| undecodable(served, request, object, &why))?;
+            problems.extend(
+                unknown
+                    .into_iter()
+                    .map(|path| format!("unknown field {path:?}")),
+            );
             patch::drop_nulls(object);
             kinds::default(&served.storage, object);
             served.merge().complete(object);
