@@ -257,7 +257,11 @@ impl State {
     }
 
     /// Carries out a request that writes.
-    pub(crate) fn write(&mut self, request: &Request, context: Context<'_>) -> Result<Answer, Halt> {
+    pub(crate) fn write(
+        &mut self,
+        request: &Request,
+        context: Context<'_>,
+    ) -> Result<Answer, Halt> {
         let dice = self.dice.clone();
         let outcome = self.carry_out(request, context);
         if matches!(outcome, Err(Halt::Convert(_))) {
