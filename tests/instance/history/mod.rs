@@ -6,14 +6,18 @@
 
 mod modelled;
 mod op;
+mod random;
 mod real;
 mod run;
 mod state;
+mod written;
 
 pub(crate) use modelled::Modelled;
 pub(crate) use op::Op;
+pub(crate) use random::random;
 pub(crate) use real::Real;
 pub(crate) use run::run;
+pub(crate) use written::written;
 
 use std::fmt;
 

@@ -141,7 +141,7 @@ impl World for Modelled {
     }
 
     async fn purge(&self, number: Number) {
-        self.mysqls.purge(&self.host(number));
+        self.mysqls.purge(&self.host(number)).await.unwrap();
     }
 
     async fn hold_applier(&mut self, number: Number, held: bool) {
