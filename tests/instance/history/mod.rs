@@ -66,12 +66,12 @@ pub(crate) trait World {
     ) -> Result<InstanceStatus, CommandError>;
     /// Begins to insert a row as the application.
     fn insert(&self, number: Number, row: u64) -> JoinHandle<Wrote>;
-    /// Inserts a row as root, read-only or not.
-    async fn insert_errant(&self, number: Number, row: u64);
+    /// Inserts a row as root, read-only or not; `None` if it is interrupted.
+    async fn insert_errant(&self, number: Number, row: u64) -> Option<()>;
     /// Creates the table.
     async fn create_table(&self, number: Number);
-    /// Purges the binary log.
-    async fn purge(&self, number: Number);
+    /// Purges the binary log; `None` if it is interrupted.
+    async fn purge(&self, number: Number) -> Option<()>;
     /// Makes the applier wait for a lock, or lets it go on.
     async fn hold_applier(&mut self, number: Number, held: bool);
     /// SIGKILL for mysqld alone.
