@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::{Number, World, Wrote};
 use crate::{
-    harness::{APP, Cluster, until},
+    harness::{APP, Cluster},
     process::{Instance, connect},
 };
 
