@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use mainstay::client::Environment;
 use mainstay::runtime::{
-    Controller, ControllerOptions, ObjectKey, Outcome, Priority, Queue, ReconcileError, Reconciler,
-    Shutdown,
+    Controller, ControllerOptions, ObjectKey, Outcome, Pause, Priority, Queue, ReconcileError,
+    Reconciler, Shutdown,
 };
 use tokio::sync::Notify;
 
@@ -47,7 +48,7 @@ fn add_and_reconcile(c: &mut Criterion) {
         .throughput(Throughput::Elements(KEYS as u64))
         .sample_size(20);
     for workers in [1, 2, 8] {
-        let queue = Queue::new("bench");
+        let queue = Queue::new("bench", &Environment::system());
         let reconciler = Arc::new(Counting {
             left: AtomicUsize::new(0),
             all_done: Notify::new(),
@@ -56,6 +57,7 @@ fn add_and_reconcile(c: &mut Criterion) {
         let options = ControllerOptions {
             workers,
             deadline: Duration::from_mins(1),
+            ..ControllerOptions::default()
         };
         let controller = Controller::new("bench", queue.clone(), reconciler.clone(), options);
         let running = runtime.spawn(controller.run(shutdown.clone(), Duration::from_secs(1)));
@@ -77,8 +79,8 @@ fn add_and_reconcile(c: &mut Criterion) {
 /// Adds that find the key waiting already: a busy object's many events.
 fn coalesce(c: &mut Criterion) {
     let keys = keys();
-    let queue = Queue::new("bench_coalesce");
-    queue.pause();
+    let queue = Queue::new("bench_coalesce", &Environment::system());
+    queue.pause(Pause::Standby);
     for key in &keys {
         queue.add(key.clone(), Priority::Normal);
     }

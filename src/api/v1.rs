@@ -176,7 +176,8 @@ pub enum Phase {
     Paused,
 }
 
-/// Who may acknowledge commits. A promotion must satisfy `current` and, while set, `next`.
+/// Who may acknowledge commits. While `next` is set, a commit may have been acknowledged under either
+/// rule: it is on at least the smaller number of acknowledgements among the members of both.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QuorumRecord {

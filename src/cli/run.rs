@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 
 use crate::client::{ClientOptions, ConfigSource};
 use crate::operator::instances::Access;
-use crate::operator::{self, Options, RunError};
+use crate::operator::{self, Options, ProcessOptions, RunError};
 use crate::runtime::{ElectionOptions, LogFormat, init_tracing};
 
 /// Flags of `mainstay run`. Each can be set by the environment variable that its help names.
@@ -70,6 +70,9 @@ pub(super) struct RunArgs {
         default_value = "docker.io/library/mainstay:dev"
     )]
     operator_image: String,
+    /// Stop, as on SIGTERM, once standard input ends: whoever started this is gone
+    #[arg(long, hide = true)]
+    stop_with_stdin: bool,
     /// Log lines for people or for machines
     #[arg(long, env = "MAINSTAY_LOG_FORMAT", value_enum, default_value_t = Format::Text)]
     log_format: Format,
@@ -97,16 +100,17 @@ pub(super) async fn run(args: RunArgs) -> Result<(), RunError> {
         Format::Json => LogFormat::Json,
     };
     init_tracing(format, &args.log);
+    if args.stop_with_stdin {
+        std::thread::spawn(super::stop_with_stdin);
+    }
     let identity = identity();
     let version = env!("CARGO_PKG_VERSION");
-    operator::run(Options {
+    operator::run(ProcessOptions {
         source: ConfigSource {
             kubeconfig: args.kubeconfig,
             context: args.context,
         },
-        namespace: args.namespace,
         listen: args.listen,
-        workers: usize::from(args.workers),
         client: ClientOptions {
             qps: args.qps,
             burst: args.burst,
@@ -114,17 +118,21 @@ pub(super) async fn run(args: RunArgs) -> Result<(), RunError> {
             user_agent: format!("mainstay/{version} ({identity})"),
             ..ClientOptions::default()
         },
-        election: ElectionOptions {
-            namespace: args.lease_namespace,
-            name: args.lease_name,
-            identity,
-            lease_duration: Duration::from_secs_f64(args.lease_duration),
-            renew_deadline: Duration::from_secs_f64(args.renew_deadline),
-            renew_interval: Duration::from_secs_f64(args.renew_interval),
+        operator: Options {
+            namespace: args.namespace,
+            workers: usize::from(args.workers),
+            election: ElectionOptions {
+                namespace: args.lease_namespace,
+                name: args.lease_name,
+                identity,
+                lease_duration: Duration::from_secs_f64(args.lease_duration),
+                renew_deadline: Duration::from_secs_f64(args.renew_deadline),
+                renew_interval: Duration::from_secs_f64(args.renew_interval),
+            },
+            shutdown_grace: Duration::from_secs_f64(args.shutdown_grace),
+            instance_access: args.instance_access,
+            operator_image: args.operator_image,
         },
-        shutdown_grace: Duration::from_secs_f64(args.shutdown_grace),
-        instance_access: args.instance_access,
-        operator_image: args.operator_image,
     })
     .await
 }

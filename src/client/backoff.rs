@@ -1,69 +1,71 @@
 //! Exponential backoff with jitter. The policy is the `backoff` crate's (unmaintained), which only
-//! this file knows.
+//! this file knows; its own jitter is not used, since no seed decides it.
 
 use std::time::Duration;
 
 use backoff::backoff::Backoff as _;
 
+use super::Jitter;
+
 /// The delays before one retry after the other: doubling, each with jitter of ± one half.
 #[derive(Debug)]
-pub struct Backoff(backoff::ExponentialBackoff);
+pub struct Backoff {
+    policy: backoff::ExponentialBackoff,
+    jitter: Option<Jitter>,
+}
 
 impl Backoff {
     /// Delays around `initial`, twice that, and so on up to around `max`; without end.
     #[must_use]
-    pub fn new(initial: Duration, max: Duration) -> Self {
-        Self::with_jitter(initial, max, 0.5)
+    pub fn new(initial: Duration, max: Duration, jitter: Jitter) -> Self {
+        Self {
+            jitter: Some(jitter),
+            ..Self::exact(initial, max)
+        }
     }
 
     /// Exactly `initial`, twice that, and so on up to `max`: for a caller with a jitter of its own.
     #[must_use]
     pub fn exact(initial: Duration, max: Duration) -> Self {
-        Self::with_jitter(initial, max, 0.0)
-    }
-
-    fn with_jitter(initial: Duration, max: Duration, factor: f64) -> Self {
         let mut policy = backoff::ExponentialBackoff {
             initial_interval: initial,
-            randomization_factor: factor,
+            randomization_factor: 0.0,
             multiplier: 2.0,
             max_interval: max,
             max_elapsed_time: None,
             ..backoff::ExponentialBackoff::default()
         };
         policy.reset();
-        Self(policy)
+        Self {
+            policy,
+            jitter: None,
+        }
     }
 
     /// The next delay.
     pub fn next_delay(&mut self) -> Duration {
-        let max = self.0.max_interval;
-        // `None` comes only with a maximum elapsed time, which is not set.
-        let delay = self.0.next_backoff().unwrap_or(max);
-        // Without jitter the crate adds up to a nanosecond.
-        if self.0.randomization_factor == 0.0 {
-            delay.min(max)
-        } else {
-            delay
+        let max = self.policy.max_interval;
+        // `None` comes only with a maximum elapsed time, which is not set; and the crate adds up to a
+        // nanosecond.
+        let delay = self.policy.next_backoff().unwrap_or(max).min(max);
+        match &mut self.jitter {
+            Some(jitter) => jitter.around(delay, 0.5),
+            None => delay,
+        }
+    }
+
+    /// `delay` and up to a fifth more, so that many who were told the same time do not come at once.
+    pub(super) fn stretched(&mut self, delay: Duration) -> Duration {
+        match &mut self.jitter {
+            Some(jitter) => delay + jitter.full(delay / 5),
+            None => delay,
         }
     }
 
     /// Starts again from the first delay.
     pub fn reset(&mut self) {
-        self.0.reset();
+        self.policy.reset();
     }
-}
-
-/// `delay` and up to a fifth more, so that many who were told the same time do not come at once.
-#[must_use]
-pub fn stretched(delay: Duration) -> Duration {
-    let mut policy = Backoff(backoff::ExponentialBackoff {
-        current_interval: delay.mul_f64(1.1),
-        randomization_factor: 1.0 / 11.0,
-        max_elapsed_time: None,
-        ..backoff::ExponentialBackoff::default()
-    });
-    policy.next_delay().max(delay)
 }
 
 #[cfg(test)]
@@ -73,7 +75,7 @@ mod tests {
     #[test]
     fn delays_double_with_jitter_up_to_the_maximum() {
         let second = Duration::from_secs(1);
-        let mut backoff = Backoff::new(second, 8 * second);
+        let mut backoff = Backoff::new(second, 8 * second, Jitter::seeded(1));
         for expected in [1, 2, 4, 8, 8] {
             let (delay, around) = (backoff.next_delay(), expected * second);
             assert!(
@@ -88,13 +90,14 @@ mod tests {
     #[test]
     fn a_stretched_delay_is_never_shorter() {
         let delay = Duration::from_secs(10);
+        let mut backoff = Backoff::new(delay, delay, Jitter::seeded(1));
         for _ in 0..100 {
-            let stretched = stretched(delay);
+            let stretched = backoff.stretched(delay);
             assert!(
-                stretched >= delay && stretched <= delay * 13 / 10,
+                stretched >= delay && stretched <= delay * 12 / 10,
                 "{stretched:?}"
             );
         }
-        assert_eq!(stretched(Duration::ZERO), Duration::ZERO);
+        assert_eq!(backoff.stretched(Duration::ZERO), Duration::ZERO);
     }
 }

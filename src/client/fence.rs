@@ -2,8 +2,9 @@
 
 use std::future::Future;
 
-use tokio::sync::watch;
 use tokio::time::Instant;
+
+use crate::sync::watch;
 
 /// The elector's side: extends or ends the permission to write.
 #[derive(Debug)]

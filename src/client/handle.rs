@@ -4,13 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 
+use super::breaker::{Breaker, BreakerWatch};
 use super::credentials::Credentials;
 use super::limiter::Limiter;
 use super::transport::tls::Identity;
 use super::transport::{Dial, Transport};
-use super::{ClientOptions, Config, ConfigError, Fence};
+use super::{ClientOptions, Config, ConfigError, Environment, Fence};
 
 /// Deadline of calls in the election lane: a renewal that takes longer is as good as lost, and the
 /// renew deadline (10 s) still has room for a second one.
@@ -30,15 +31,25 @@ pub(super) struct Shared {
     namespace: String,
     pub(super) user_agent: HeaderValue,
     pub(super) credentials: Arc<Credentials>,
+    pub(super) environment: Environment,
+    /// Sent with each request.
+    pub(super) impersonation: HeaderMap,
 }
 
 /// A connection with its limits.
 pub(super) struct Lane {
     pub(super) transport: Transport,
-    pub(super) limiter: Option<Limiter>,
+    /// What stands in front of it; none in front of the election lane.
+    pub(super) limits: Option<Limits>,
     pub(super) deadline: Duration,
     /// Whether a request without answer condemns the connection. Pings need 15 s to find a dead one.
     pub(super) reconnects_on_timeout: bool,
+}
+
+/// What stands in front of a lane.
+pub(super) struct Limits {
+    pub(super) breaker: Breaker,
+    pub(super) limiter: Limiter,
 }
 
 impl Client {
@@ -68,18 +79,24 @@ impl Client {
         options.check()?;
         let identity = Arc::new(Identity::new(config.tls.identity.clone()));
         let transport = Transport::new(&config, Arc::clone(&identity), dial)?;
-        let limiter = Limiter::new(options.qps, options.burst, options.max_in_flight);
+        let dice = options.environment.clone();
+        let limits = Limits {
+            breaker: Breaker::new(move || dice.jitter().unit()),
+            limiter: Limiter::new(options.qps, options.burst, options.max_in_flight),
+        };
         Ok(Self {
             shared: Arc::new(Shared {
                 server: config.server,
                 namespace: config.namespace,
                 user_agent: HeaderValue::try_from(options.user_agent)
                     .expect("checked with the other options"),
-                credentials: Credentials::new(config.auth, identity),
+                credentials: Credentials::new(config.auth, identity, options.environment.clone()),
+                environment: options.environment,
+                impersonation: config.impersonation,
             }),
             lane: Arc::new(Lane {
                 transport,
-                limiter: Some(limiter),
+                limits: Some(limits),
                 deadline: options.deadline,
                 reconnects_on_timeout: false,
             }),
@@ -96,7 +113,7 @@ impl Client {
         }
     }
 
-    /// The election lane: a connection of its own, 5 s for each call, no limiter, no fence. After a
+    /// The election lane: a connection of its own, 5 s for each call, no breaker, no limiter, no fence. After a
     /// call without answer it connects anew.
     #[must_use]
     pub fn election_lane(&self) -> Self {
@@ -104,7 +121,7 @@ impl Client {
             shared: Arc::clone(&self.shared),
             lane: Arc::new(Lane {
                 transport: self.lane.transport.separate(),
-                limiter: None,
+                limits: None,
                 deadline: ELECTION_DEADLINE,
                 reconnects_on_timeout: true,
             }),
@@ -112,10 +129,22 @@ impl Client {
         }
     }
 
+    /// Clock and chance of this process.
+    #[must_use]
+    pub fn environment(&self) -> &Environment {
+        &self.shared.environment
+    }
+
     /// The configuration's default namespace.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.shared.namespace
+    }
+
+    /// The circuit breaker of the ordinary lane; `None` for the election lane.
+    #[must_use]
+    pub fn breaker(&self) -> Option<BreakerWatch> {
+        Some(self.lane.limits.as_ref()?.breaker.watch())
     }
 
     /// URL of the API server.

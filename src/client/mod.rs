@@ -1,7 +1,7 @@
 //! Speaks HTTP to an API server.
 //!
 //! A [`Client`] is a cheap handle. Every request runs the same way, readable in `request.rs`:
-//! fence → in-flight limit → token bucket → credentials → transport → retry decision. What it
+//! fence → breaker → in-flight limit → token bucket → credentials → transport → retry decision. What it
 //! promises:
 //! - each call ends within its deadline, with a value or a typed [`Error`];
 //! - a write leaves the process only while its [`Fence`] permits, and is never repeated unless doing
@@ -11,12 +11,15 @@
 
 mod answer;
 mod backoff;
+mod breaker;
 mod call;
 mod config;
 mod credentials;
+mod environment;
 mod error;
 mod fence;
 mod handle;
+mod jitter;
 mod limiter;
 mod options;
 mod raw;
@@ -32,11 +35,14 @@ mod transport;
 mod verbs;
 mod watch;
 
-pub use backoff::{Backoff, stretched};
+pub use backoff::Backoff;
+pub use breaker::{BreakerState, BreakerWatch};
 pub use config::{Config, ConfigError, ConfigSource};
+pub use environment::Environment;
 pub use error::Error;
 pub use fence::{Closed, Fence, FenceKeeper};
 pub use handle::Client;
+pub use jitter::Jitter;
 pub use options::{ClientOptions, DeleteOptions, ListOptions, Patch, WatchOptions};
 pub use raw::{RawBody, RawRequest, RawResponse};
 pub use resource::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::ConfigError;
+use super::{ConfigError, Environment};
 
 /// Limits of a client.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ pub struct ClientOptions {
     pub deadline: Duration,
     /// The `User-Agent` header.
     pub user_agent: String,
+    /// Clock and chance, for the client and those who use it.
+    pub environment: Environment,
 }
 
 impl Default for ClientOptions {
@@ -29,6 +31,7 @@ impl Default for ClientOptions {
             max_in_flight: 64,
             deadline: Duration::from_secs(15),
             user_agent: concat!("mainstay/", env!("CARGO_PKG_VERSION")).to_owned(),
+            environment: Environment::system(),
         }
     }
 }
@@ -108,6 +111,8 @@ pub enum Patch<'a> {
     },
     /// JSON merge patch (RFC 7386).
     Merge(&'a serde_json::Value),
+    /// Strategic merge patch: lists are merged by key as the built-in types say.
+    Strategic(&'a serde_json::Value),
     /// JSON patch (RFC 6902): a list of operations.
     Json(&'a serde_json::Value),
 }

@@ -22,7 +22,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use super::config::Trust;
@@ -101,6 +101,8 @@ struct Inner {
     frozen_below: AtomicUsize,
     /// Dials that are still to be refused.
     refusals: AtomicUsize,
+    /// Told when connections are to be left.
+    leave: Notify,
 }
 
 impl FakeServer {
@@ -148,6 +150,7 @@ impl FakeServer {
             connections: AtomicUsize::new(0),
             frozen_below: AtomicUsize::new(0),
             refusals: AtomicUsize::new(0),
+            leave: Notify::new(),
         }))
     }
 
@@ -159,6 +162,11 @@ impl FakeServer {
             config.tls.trust = Trust::Roots(roots.into());
         }
         config
+    }
+
+    /// Its certificate, PEM.
+    pub(crate) fn certificate(&self) -> &str {
+        self.0.certificate.as_deref().unwrap()
     }
 
     /// A client over pipes in memory. With TLS the server has to be called `fake`.
@@ -197,6 +205,11 @@ impl FakeServer {
         self.0.refusals.store(dials, Ordering::SeqCst);
     }
 
+    /// Asks clients to leave the connections that there are (GOAWAY): what is under way goes on.
+    pub(crate) fn go_away(&self) {
+        self.0.leave.notify_waiters();
+    }
+
     /// Also serves a real socket on a free port of the loopback.
     pub(crate) async fn listen(&self) -> SocketAddr {
         let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -227,9 +240,16 @@ impl FakeServer {
         };
         let service = service_fn(|request| self.clone().answer(number, request));
         let builder = auto::Builder::new(TokioExecutor::new());
-        let _ = builder
-            .serve_connection(TokioIo::new(stream), service)
-            .await;
+        let mut connection =
+            std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+        tokio::select! {
+            biased;
+            () = self.0.leave.notified() => {
+                connection.as_mut().graceful_shutdown();
+                let _ = connection.await;
+            }
+            _ = connection.as_mut() => {}
+        }
     }
 
     async fn answer(

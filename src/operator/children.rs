@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jiff::Timestamp;
 use serde_json::Value;
 
 use super::kinds::{Cluster, Secret, Whole};
@@ -86,10 +85,11 @@ impl Children {
     /// what a person must mend: an impossible spec, or the API server's refusal.
     pub(super) async fn ensure(&self, cluster: &Cluster) -> Result<Option<String>, ReconcileError> {
         let existing = self.secrets(cluster).await?;
-        let now = Timestamp::now().as_second();
         // One that is refused keeps the others from nothing.
         let mut problem = None;
-        for secret in resources::secrets(&self.context(cluster), &existing, now) {
+        for secret in
+            resources::secrets(&self.context(cluster), &existing, self.client.environment())
+        {
             problem = self.apply(&secret).await?.or(problem);
         }
         let children = match plain_children(&self.context(cluster)) {

@@ -1,6 +1,6 @@
 //! Observe, plan, act: what keeps a MySQLCluster as its spec says.
 //!
-//! `service` starts the parts; `reconcile` runs one cluster's loop: `observe` gathers plain values,
+//! `process` is `mainstay run`; `service` starts the parts; `reconcile` runs one cluster's loop: `observe` gathers plain values,
 //! `plan` decides purely, `act` and `children` write. `instances` watches the MySQL servers.
 
 mod act;
@@ -9,9 +9,11 @@ pub mod instances;
 pub mod kinds;
 pub mod observe;
 pub mod plan;
+mod process;
 mod reconcile;
 pub mod resources;
 mod service;
 mod stores;
 
-pub use service::{Options, RunError, run};
+pub use process::{ProcessOptions, run};
+pub use service::{Operator, Options, RunError};

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::act::Actor;
@@ -16,6 +15,7 @@ use super::plan::{Note, Plan, plan};
 use super::resources::{self, CLUSTER_LABEL};
 use super::stores::Stores;
 use crate::api::{MYSQL_CLUSTER, Phase};
+use crate::client::Environment;
 use crate::instance::AppAccount;
 use crate::runtime::{
     EventRecorder, EventType, Leadership, LeadershipWatch, Meta, NotSynced, ObjectKey, ObjectRef,
@@ -37,6 +37,7 @@ pub(super) struct ClusterReconciler {
     actor: Actor,
     events: EventRecorder,
     leadership: LeadershipWatch,
+    environment: Environment,
     /// Notes published lately, to say each thing once. Bounded by `NOTE_INTERVAL`.
     noted: Mutex<HashMap<(ObjectKey, String), Instant>>,
 }
@@ -51,6 +52,7 @@ impl ClusterReconciler {
         actor: Actor,
         events: EventRecorder,
         leadership: LeadershipWatch,
+        environment: Environment,
     ) -> Self {
         Self {
             stores,
@@ -59,6 +61,7 @@ impl ClusterReconciler {
             actor,
             events,
             leadership,
+            environment,
             noted: Mutex::default(),
         }
     }
@@ -169,7 +172,7 @@ impl ClusterReconciler {
         for _ in 0..MAX_STEPS {
             let now = Now {
                 instant: Instant::now(),
-                wall: Timestamp::now(),
+                wall: self.environment.now(),
             };
             let mut observed = self.observe(&cluster)?;
             observed.templates.clone_from(&templates);

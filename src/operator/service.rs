@@ -1,43 +1,37 @@
-//! The operator as a process: what is started in which order, and stopped in the reverse.
+//! The operator proper: what is started in which order, and stopped in the reverse. It needs a client
+//! and nothing else of the process, so that several run in one (tests, the simulation).
 
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::act::Actor;
 use super::children::Children;
-use super::instances::{Access, Instances};
+use super::instances::{Access, Direct, InstanceDial, Instances};
 use super::kinds::{Cluster, ConfigMap, Pod, PodDisruptionBudget, Secret, Service, VolumeClaim};
 use super::reconcile::ClusterReconciler;
 use super::resources::{CLUSTER_LABEL, MANAGED_SELECTOR};
 use super::stores::Stores;
-use crate::client::{Client, ClientOptions, Config, ConfigError, ConfigSource, Error};
+use crate::client::{Client, ConfigError, Error, Fence};
 use crate::runtime::{
     Change, Controller, ControllerOptions, ElectionOptions, Elector, EventRecorder, Health, Kind,
-    Leadership, LeadershipWatch, ListWatch, Meta, ObjectKey, Priority, Queue, Scope, Shutdown,
-    Store, Telemetry,
+    Leadership, LeadershipWatch, ListWatch, Meta, ObjectKey, Pause, Priority, Queue, Scope,
+    Shutdown, Store,
 };
 
 /// How the operator is to run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the API server is found.
-    pub source: ConfigSource,
     /// Namespace to work in; `None` for all.
     pub namespace: Option<String>,
-    /// Address of probes and metrics.
-    pub listen: SocketAddr,
     /// Reconciles at a time.
     pub workers: usize,
-    /// Client limits.
-    pub client: ClientOptions,
     /// The Lease.
     pub election: ElectionOptions,
-    /// How long running reconciles may take to finish after SIGTERM.
+    /// How long running reconciles may take to finish once the stop is asked for.
     pub shutdown_grace: Duration,
     /// How instances are reached.
     pub instance_access: Access,
@@ -59,7 +53,7 @@ pub enum RunError {
         /// Where its address came from.
         origin: String,
         /// What it said.
-        error: Error,
+        error: Box<Error>,
     },
     /// The probe and metrics address is not to be had.
     #[error("can't listen on {address} (--listen): {error}")]
@@ -83,145 +77,147 @@ pub enum RunError {
 /// A reconcile's deadline: a promotion's commands and an API server at its slowest fit in.
 const RECONCILE_DEADLINE: Duration = Duration::from_mins(2);
 
-/// Runs until SIGTERM or SIGINT.
-pub async fn run(options: Options) -> Result<(), RunError> {
-    let stop = Shutdown::on_signals().map_err(|e| RunError::Setup(format!("signals: {e}")))?;
-    let telemetry = Telemetry::install().map_err(RunError::Setup)?;
-    let health = Health::new();
-    let listener = TcpListener::bind(options.listen)
-        .await
-        .map_err(|error| RunError::Listen {
-            address: options.listen,
-            error,
-        })?;
-    let config = Config::load(&options.source).await?;
-    let (server, in_cluster) = (
-        config.server.clone(),
-        std::env::var_os("POD_NAME").is_some(),
-    );
-    let client = Client::new(config, options.client.clone())?;
-    let (elector, leadership, fence) =
-        Elector::new(client.election_lane(), options.election.clone())
-            .map_err(RunError::Election)?;
-    let elector = elector.with_health(&health);
+/// One replica of the operator.
+pub struct Operator {
+    client: Client,
+    options: Options,
+    health: Health,
+    dial: Arc<dyn InstanceDial>,
+    elector: Elector,
+    leadership: LeadershipWatch,
+    fence: Fence,
+}
 
-    // Probes answer before anything else is up.
-    let last = Shutdown::new();
-    let server_task = tokio::spawn(health.clone().serve(
-        listener,
-        telemetry,
-        Some(leadership.clone()),
-        last.clone(),
-    ));
-    check_access(&client, &server, &options.source, in_cluster).await?;
+impl Operator {
+    /// A replica that does not run yet. Its checks are registered with `health`.
+    ///
+    /// # Errors
+    /// [`RunError::Election`] for election options that contradict each other.
+    pub fn new(client: Client, options: Options, health: &Health) -> Result<Self, RunError> {
+        let (elector, leadership, fence) =
+            Elector::new(client.election_lane(), options.election.clone())
+                .map_err(RunError::Election)?;
+        Ok(Self {
+            client,
+            options,
+            health: health.clone(),
+            dial: Arc::new(Direct),
+            elector: elector.with_health(health),
+            leadership,
+            fence,
+        })
+    }
 
-    let stores = Stores::new();
-    let queue = Queue::new("mysqlcluster");
-    queue.pause();
-    let watches_stop = Shutdown::new();
-    let watches = start_watches(&client, &options, &stores, &queue, &health, &watches_stop);
+    /// Reaches instances through `dial`, where they are not reached through the API server.
+    #[must_use]
+    pub fn with_instance_dial(self, dial: Arc<dyn InstanceDial>) -> Self {
+        Self { dial, ..self }
+    }
 
-    let fenced = client.with_fence(fence.clone());
-    let (events, writer) =
-        EventRecorder::new(fenced.clone(), "mainstay", &options.election.identity);
-    let events_stop = Shutdown::new();
-    let events_task = tokio::spawn(writer.run(events_stop.clone()));
+    /// Whether this replica leads.
+    #[must_use]
+    pub fn leadership(&self) -> LeadershipWatch {
+        self.leadership.clone()
+    }
 
-    let wake = queue.clone();
-    let instances = Arc::new(Instances::new(
-        fenced.clone(),
-        fence,
-        options.instance_access,
-        move |key| {
-            wake.add(key, Priority::High);
-        },
-    ));
-    let image = &options.operator_image;
-    let children = || Children::new(fenced.clone(), stores.clone(), image.clone());
-    let reconciler = ClusterReconciler::new(
-        stores.clone(),
-        instances.clone(),
-        children(),
-        Actor::new(
-            fenced.clone(),
+    /// What all its writes pass.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.fence.clone()
+    }
+
+    /// Runs until `stop`, and then to the end: running reconciles, Events, the lease. Returns how many
+    /// keys were left undone.
+    ///
+    /// # Errors
+    /// [`RunError::TaskEnded`] when a task that must live as long as the operator ended.
+    pub async fn run(self, stop: Shutdown) -> Result<usize, RunError> {
+        let Self {
+            client,
+            options,
+            health,
+            dial,
+            elector,
+            leadership,
+            fence,
+        } = self;
+        let stores = Stores::new();
+        let queue = Queue::new("mysqlcluster", client.environment());
+        queue.pause(Pause::Standby);
+        let watches_stop = Shutdown::new();
+        let watches = start_watches(&client, &options, &stores, &queue, &health, &watches_stop);
+
+        let fenced = client.with_fence(fence.clone());
+        let (events, writer) =
+            EventRecorder::new(fenced.clone(), "mainstay", &options.election.identity);
+        let events_stop = Shutdown::new();
+        let events_task = tokio::spawn(writer.run(events_stop.clone()));
+
+        let wake = queue.clone();
+        let wake = move |key| wake.add(key, Priority::High);
+        let access = options.instance_access;
+        let instances = Arc::new(Instances::new(fenced.clone(), fence, access, dial, wake));
+        let image = &options.operator_image;
+        let children = || Children::new(fenced.clone(), stores.clone(), image.clone());
+        let reconciler = ClusterReconciler::new(
             stores.clone(),
             instances.clone(),
-            Arc::new(children()),
-        ),
-        events,
-        leadership.clone(),
-    );
-    let controller = Controller::new(
-        "mysqlcluster",
-        queue.clone(),
-        Arc::new(reconciler),
-        ControllerOptions {
-            workers: options.workers,
-            deadline: RECONCILE_DEADLINE,
-        },
-    )
-    .with_health(&health);
-    let mut controller = tokio::spawn(controller.run(stop.clone(), options.shutdown_grace));
-    let elector_stop = Shutdown::new();
-    let mut elector = tokio::spawn(elector.run(elector_stop.clone()));
-    let mut leading = tokio::spawn(lead(leadership, stores, queue, instances));
-    tracing::info!(server, identity = options.election.identity, "started");
+            children(),
+            Actor::new(
+                fenced.clone(),
+                stores.clone(),
+                instances.clone(),
+                Arc::new(children()),
+            ),
+            events,
+            leadership.clone(),
+            client.environment().clone(),
+        );
+        let breaker = client.breaker();
+        if let Some(breaker) = breaker.clone() {
+            health.readiness("breaker".to_owned(), move || Ok(breaker.to_string()));
+        }
+        let controller = Controller::new(
+            "mysqlcluster",
+            queue.clone(),
+            Arc::new(reconciler),
+            ControllerOptions {
+                workers: options.workers,
+                deadline: RECONCILE_DEADLINE,
+                environment: client.environment().clone(),
+            },
+        )
+        .with_health(&health)
+        .with_breaker(breaker);
+        let mut controller = tokio::spawn(controller.run(stop, options.shutdown_grace));
+        let elector_stop = Shutdown::new();
+        let mut elector = tokio::spawn(elector.run(elector_stop.clone()));
+        let mut leading = tokio::spawn(lead(leadership, stores, queue, instances));
+        let identity = options.election.identity;
+        tracing::info!(server = client.server(), identity, "started");
 
-    // A task that dies ends the process with its name; it would be a process that looks alive.
-    let left = tokio::select! {
-        left = &mut controller => left.map_err(|_| RunError::TaskEnded("controller"))?,
-        _ = &mut elector => return Err(RunError::TaskEnded("elector")),
-        _ = &mut leading => return Err(RunError::TaskEnded("leadership task")),
-    };
-    // The controller ends only on the stop signal, drained. Then Events, lease, watches, probes.
-    leading.abort();
-    finish(&events_stop, events_task).await;
-    finish(&elector_stop, elector).await;
-    watches_stop.trigger();
-    for watch in watches {
-        let _ = watch.await;
+        // A task that dies ends the process with its name; it would be a process that looks alive.
+        let left = tokio::select! {
+            biased;
+            left = &mut controller => left.map_err(|_| RunError::TaskEnded("controller"))?,
+            _ = &mut elector => return Err(RunError::TaskEnded("elector")),
+            _ = &mut leading => return Err(RunError::TaskEnded("leadership task")),
+        };
+        // The controller ends only on the stop signal, drained. Then Events, lease, watches.
+        leading.abort();
+        finish(&events_stop, events_task).await;
+        finish(&elector_stop, elector).await;
+        watches_stop.trigger();
+        for watch in watches {
+            let _ = watch.await;
+        }
+        Ok(left)
     }
-    finish(&last, server_task).await;
-    tracing::info!(left, "stopped");
-    Ok(())
 }
 
 async fn finish(stop: &Shutdown, task: JoinHandle<()>) {
     stop.trigger();
     let _ = task.await;
-}
-
-/// Whether we are let in. Outside a cluster a person waits for the answer; inside, an API server
-/// that is down for now is waited for.
-async fn check_access(
-    client: &Client,
-    server: &str,
-    source: &ConfigSource,
-    in_cluster: bool,
-) -> Result<(), RunError> {
-    match client.server_version().await {
-        Ok(version) => {
-            tracing::info!(server, version, "connected");
-            Ok(())
-        }
-        Err(error) if in_cluster && error.is_transient() => {
-            tracing::warn!(server, %error, "the API server does not answer yet");
-            Ok(())
-        }
-        Err(error) => {
-            let origin = match (&source.kubeconfig, &source.context) {
-                (Some(file), Some(context)) => format!("{}, {context}", file.display()),
-                (Some(file), None) => file.display().to_string(),
-                (None, Some(context)) => format!("KUBECONFIG or the default file, {context}"),
-                (None, None) => "KUBECONFIG, the pod's service account or the default file".into(),
-            };
-            Err(RunError::ApiServer {
-                server: server.to_owned(),
-                origin,
-                error,
-            })
-        }
-    }
 }
 
 /// Works only while leading: the queue hands out keys once the caches hold their first lists.
@@ -237,11 +233,12 @@ async fn lead(
             Leadership::Leader { term } => {
                 tracing::info!(term, "leading");
                 tokio::select! {
+                    biased;
                     () = stores.synced() => {
                         for cluster in stores.clusters.list().unwrap_or_default() {
                             queue.add(cluster.metadata.key(), Priority::Low);
                         }
-                        queue.resume();
+                        queue.resume(Pause::Standby);
                     }
                     changed = leadership.changed() => {
                         state = changed;
@@ -250,7 +247,7 @@ async fn lead(
                 }
             }
             Leadership::Standby { .. } | Leadership::Unknown => {
-                queue.pause();
+                queue.pause(Pause::Standby);
                 instances.clear();
             }
         }

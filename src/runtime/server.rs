@@ -74,6 +74,7 @@ pub(super) async fn serve(
     }
     loop {
         tokio::select! {
+            biased;
             _ = &mut end => return,
             () = tokio::time::sleep(HEARTBEAT) => {
                 heartbeat.beat();
@@ -95,8 +96,9 @@ fn run(
     runtime.block_on(async {
         let listener = TcpListener::from_std(listener)?;
         tokio::select! {
-            () = accept(&listener, state) => {}
+            biased;
             () = shutdown.triggered() => {}
+            () = accept(&listener, state) => {}
         }
         Ok(())
     })

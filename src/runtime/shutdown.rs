@@ -1,7 +1,7 @@
 //! A stop signal that many tasks wait for.
 
+use crate::sync::watch;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 
 /// A stop signal that many tasks can wait for. Clones share it; once triggered it stays triggered.
 #[derive(Clone, Debug)]
@@ -51,6 +51,7 @@ impl Shutdown {
         tokio::spawn(async move {
             loop {
                 let name = tokio::select! {
+                    biased;
                     _ = terminate.recv() => "SIGTERM",
                     _ = interrupt.recv() => "SIGINT",
                 };

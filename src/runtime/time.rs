@@ -12,9 +12,9 @@ pub(crate) fn unix_seconds() -> f64 {
         .as_secs_f64()
 }
 
-/// Now, as a MicroTime, such as `2026-11-29T10:00:05.123456Z`.
-pub(crate) fn micro_time() -> String {
-    format!("{:.6}", Timestamp::now())
+/// `time` as a MicroTime, such as `2026-11-29T10:00:05.123456Z`.
+pub(crate) fn micro_time(time: Timestamp) -> String {
+    format!("{time:.6}")
 }
 
 #[cfg(test)]
@@ -23,9 +23,14 @@ mod tests {
 
     #[test]
     fn micro_time_has_the_form_of_kubernetes() {
-        let time = micro_time();
-        assert_eq!(time.len(), "2026-11-29T10:00:05.123456Z".len(), "{time}");
-        assert!(time.ends_with('Z') && time.as_bytes()[19] == b'.', "{time}");
-        assert!(time.as_str() > "2026", "{time}");
+        for (time, text) in [
+            (
+                "2026-11-29T10:00:05.123456789Z",
+                "2026-11-29T10:00:05.123456Z",
+            ),
+            ("2026-11-29T10:00:05Z", "2026-11-29T10:00:05.000000Z"),
+        ] {
+            assert_eq!(micro_time(time.parse().unwrap()), text);
+        }
     }
 }

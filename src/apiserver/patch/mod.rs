@@ -1,45 +1,23 @@
 //! Patches and field ownership.
+//!
+//! Pure functions on JSON: merge patch (RFC 7386), JSON patch (RFC 6902), Kubernetes' strategic merge
+//! patch, and server-side apply with the record of who owns which field. Each does what a real API
+//! server does, refusals and their words included. [`MergeSchema`] says how a kind's fields merge.
 
-use std::sync::Arc;
+mod apply;
+mod go;
+mod json;
+mod merge;
+mod schema;
+mod strategic;
 
-use serde_json::Value;
+pub(crate) use apply::{apply, track};
+pub(crate) use json::json;
+pub(crate) use merge::{check_merge, merge};
+pub(crate) use schema::{MergeSchema, drop_nulls};
+pub(crate) use strategic::strategic;
 
 use super::ApiError;
-
-/// How the fields of a kind merge: which lists are maps by which keys, which are sets, what is atomic.
-#[derive(Debug, Default)]
-pub(crate) struct MergeSchema {}
-
-impl MergeSchema {
-    /// Of a built-in kind; unknown kinds have atomic lists.
-    pub(crate) fn builtin(_group: &str, _kind: &str) -> Arc<Self> {
-        unimplemented!()
-    }
-
-    /// From a structural schema (`openAPIV3Schema`).
-    pub(crate) fn of_crd(_schema: &Value) -> Arc<Self> {
-        unimplemented!()
-    }
-}
-
-/// RFC 7386.
-pub(crate) fn merge(_target: &mut Value, _patch: &Value) {
-    unimplemented!()
-}
-
-/// RFC 6902.
-pub(crate) fn json(_target: &mut Value, _operations: &Value) -> Result<(), ApiError> {
-    unimplemented!()
-}
-
-/// Kubernetes' strategic merge, with its `$patch`, `$deleteFromPrimitiveList`, `$setElementOrder`, `$retainKeys`.
-pub(crate) fn strategic(
-    _target: &mut Value,
-    _patch: &Value,
-    _schema: &MergeSchema,
-) -> Result<(), ApiError> {
-    unimplemented!()
-}
 
 /// Who writes, for `managedFields`.
 #[derive(Clone, Copy, Debug)]
@@ -52,25 +30,5 @@ pub(crate) struct Writer<'a> {
     pub(crate) time: &'a str,
 }
 
-/// Server-side apply: `live` (`None` to create) with `applied` merged in and `managedFields` kept.
-/// Conflicts with other managers are a 409 with causes, unless forced.
-pub(crate) fn apply(
-    _live: Option<&Value>,
-    _applied: &Value,
-    _writer: Writer<'_>,
-    _force: bool,
-    _schema: &MergeSchema,
-) -> Result<Value, ApiError> {
-    unimplemented!()
-}
-
-/// Any other write: `managedFields` of `new` (replacing whatever it came with) after it has changed `old`.
-/// An explicitly empty list in `new` resets them.
-pub(crate) fn track(
-    _old: Option<&Value>,
-    _new: &mut Value,
-    _writer: Writer<'_>,
-    _schema: &MergeSchema,
-) {
-    unimplemented!()
-}
+#[cfg(test)]
+mod tests;

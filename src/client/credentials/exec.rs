@@ -10,6 +10,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
 use super::Obtained;
+use crate::client::Environment;
 use crate::client::secret::Secret;
 use crate::client::transport::tls;
 
@@ -51,12 +52,12 @@ struct Status {
 
 impl ExecPlugin {
     /// Runs the plugin, without a terminal, and reads the credential that it prints.
-    pub(super) async fn run(&self) -> Result<Obtained, String> {
+    pub(super) async fn run(&self, environment: &Environment) -> Result<Obtained, String> {
         let output = tokio::time::timeout(TIMEOUT, self.output()).await;
         let output = output.map_err(|_| self.failed(&format!("no answer within {TIMEOUT:?}")))?;
         let credential = parse(&output?, &self.api_version);
         credential
-            .and_then(|status| obtained(status, Timestamp::now()))
+            .and_then(|status| obtained(status, environment.now()))
             .map_err(|problem| self.failed(&problem))
     }
 
@@ -182,14 +183,20 @@ mod tests {
         let script = format!(
             r#"case "$KUBERNETES_EXEC_INFO" in *'"server":"https://a"'*) echo '{body}';; esac"#
         );
-        let obtained = shell(&script).run().await.unwrap();
+        let obtained = shell(&script).run(&Environment::system()).await.unwrap();
         assert_eq!(obtained.token.unwrap().expose(), "from-env");
         assert!(obtained.life.is_none());
     }
 
     #[tokio::test]
     async fn plugins_that_fail_say_why_and_how_to_mend_it() {
-        let failed = async |script: &str| shell(script).run().await.err().unwrap();
+        let failed = async |script: &str| {
+            shell(script)
+                .run(&Environment::system())
+                .await
+                .err()
+                .unwrap()
+        };
         let error = failed("echo log in first >&2; exit 3").await;
         assert!(
             error.contains("credential plugin sh: exit status: 3: log in first"),
@@ -208,7 +215,7 @@ mod tests {
             install_hint: Some("install it from example.com".to_owned()),
             ..shell("")
         };
-        let error = missing.run().await.err().unwrap();
+        let error = missing.run(&Environment::system()).await.err().unwrap();
         assert!(error.contains("install it from example.com"), "{error}");
     }
 
@@ -218,7 +225,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let fifo = dir.path().join("fifo");
         let script = format!("mkfifo {0} && read line < {0}", fifo.display());
-        let error = shell(&script).run().await.err().unwrap();
+        let error = shell(&script)
+            .run(&Environment::system())
+            .await
+            .err()
+            .unwrap();
         assert!(error.contains("no answer within 30s"), "{error}");
     }
 

@@ -21,6 +21,7 @@ use tokio::time::Instant;
 
 pub(super) use exec::ExecPlugin;
 
+use super::Environment;
 use super::secret::Secret;
 use super::transport::tls::Identity;
 
@@ -50,6 +51,7 @@ pub(super) enum Auth {
 pub(super) struct Credentials {
     auth: Auth,
     identity: Arc<Identity>,
+    environment: Environment,
     state: Mutex<State>,
 }
 
@@ -97,7 +99,7 @@ impl From<Held> for Authorization {
 }
 
 impl Credentials {
-    pub(super) fn new(auth: Auth, identity: Arc<Identity>) -> Arc<Self> {
+    pub(super) fn new(auth: Auth, identity: Arc<Identity>, environment: Environment) -> Arc<Self> {
         let state = match &auth {
             Auth::TokenFile {
                 fallback: Some(token),
@@ -116,6 +118,7 @@ impl Credentials {
         Arc::new(Self {
             auth,
             identity,
+            environment,
             state: Mutex::new(state),
         })
     }
@@ -214,7 +217,7 @@ impl Credentials {
                     life: Some(TOKEN_FILE_AGE),
                 });
             }
-            Auth::Exec(plugin) => return plugin.run().await,
+            Auth::Exec(plugin) => return plugin.run(&self.environment).await,
         };
         Ok(Obtained {
             token,
@@ -268,7 +271,7 @@ mod tests {
     use super::*;
 
     fn credentials(auth: Auth) -> Arc<Credentials> {
-        Credentials::new(auth, Arc::default())
+        Credentials::new(auth, Arc::default(), Environment::system())
     }
 
     async fn header(credentials: &Arc<Credentials>) -> String {

@@ -4,6 +4,8 @@
 //! TCP keep-alive. A transport sends a request once; whether to send it again is decided above.
 
 mod dial;
+mod files;
+mod proxy;
 pub(super) mod tls;
 
 use std::error::Error as _;
@@ -23,6 +25,9 @@ pub use dial::{Dial, Stream};
 
 use super::config::{Config, ConfigError};
 use dial::{Dialer, Tcp};
+pub(in crate::client) use files::CertificateFiles;
+use files::Reloader;
+use proxy::Through;
 use tls::Identity;
 
 /// Silence on a connection until it is pinged.
@@ -41,6 +46,7 @@ type HttpClient = legacy::Client<HttpsConnector<Dialer>, Full<Bytes>>;
 pub(super) struct Transport {
     connector: HttpsConnector<Dialer>,
     identity: Arc<Identity>,
+    reloader: Arc<Reloader>,
     current: RwLock<Current>,
 }
 
@@ -75,8 +81,11 @@ impl Transport {
         } else {
             tls::client_config(&config.tls.trust, Arc::clone(&identity))
         };
+        let (tls, roots) = tls.map_err(refused)?;
+        let files = config.tls.files.clone();
+        let reloader = Arc::new(Reloader::new(files, roots, Arc::clone(&identity)));
         let builder = HttpsConnectorBuilder::new()
-            .with_tls_config(tls.map_err(refused)?)
+            .with_tls_config(tls)
             .https_or_http();
         let builder = match &config.tls.server_name {
             None => builder,
@@ -86,7 +95,11 @@ impl Transport {
                 builder.with_server_name_resolver(FixedServerNameResolver::new(name))
             }
         };
-        let dial = dial.unwrap_or_else(|| Arc::new(Tcp::new()));
+        let dial: Arc<dyn Dial> = match (dial, &config.proxy) {
+            (Some(dial), _) => dial,
+            (None, Some(proxy)) => Arc::new(Through::new(proxy.clone()).map_err(refused)?),
+            (None, None) => Arc::new(Tcp::new()),
+        };
         let connector = builder.enable_all_versions().wrap_connector(Dialer(dial));
         let current = RwLock::new(Current {
             client: http_client(connector.clone()),
@@ -95,6 +108,7 @@ impl Transport {
         Ok(Self {
             connector,
             identity,
+            reloader,
             current,
         })
     }
@@ -104,6 +118,7 @@ impl Transport {
         Self {
             connector: self.connector.clone(),
             identity: Arc::clone(&self.identity),
+            reloader: Arc::clone(&self.reloader),
             current: RwLock::new(Current {
                 client: http_client(self.connector.clone()),
                 identity_generation: self.identity.generation(),
@@ -116,11 +131,14 @@ impl Transport {
         &self,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, SendError> {
+        self.reloader.look(false);
         let client = self.client();
-        client
-            .request(request)
-            .await
-            .map_err(|error| SendError::new(&error))
+        client.request(request).await.map_err(|error| {
+            if error.is_connect() {
+                self.reloader.look(true);
+            }
+            SendError::new(&error)
+        })
     }
 
     /// Makes later requests use a new connection. Streams on the old one go on.
@@ -307,5 +325,51 @@ mod tests {
             requests[0].connection, requests[20].connection,
             "multiplexed"
         );
+    }
+
+    #[tokio::test]
+    async fn k48610_a_server_that_goes_away_fails_no_request_and_keeps_its_watches() {
+        let server = FakeServer::with_tls(&["fake"], &BOTH, |request| {
+            if request.path_and_query.contains("watch=true") {
+                Reply::Endless(Bytes::new())
+            } else {
+                Reply::json("{}")
+            }
+        });
+        let options = ClientOptions {
+            qps: 1e6,
+            burst: 1_000_000,
+            ..ClientOptions::default()
+        };
+        let client = server.limited_client(options);
+        let mut watch = client
+            .watch(POD, None, &WatchOptions::default())
+            .await
+            .unwrap();
+        for _ in 0..20 {
+            let calls: Vec<_> = (0..50)
+                .map(|_| {
+                    let client = client.clone();
+                    // A POST is not repeated unless it certainly was not taken.
+                    tokio::spawn(async move {
+                        let body = serde_json::json!({});
+                        client.create::<_, Value>(POD, Some("ns"), &body).await
+                    })
+                })
+                .collect();
+            tokio::task::yield_now().await;
+            server.go_away();
+            for call in calls {
+                call.await.unwrap().unwrap();
+            }
+        }
+        let requests = server.requests();
+        assert_eq!(requests.len(), 1 + 20 * 50, "each was taken once");
+        assert!(
+            requests.iter().any(|request| request.connection > 5),
+            "new connections"
+        );
+        let ended = tokio::time::timeout(Duration::from_millis(10), watch.next());
+        assert!(ended.await.is_err(), "a stream that was open goes on");
     }
 }

@@ -84,6 +84,7 @@ impl Client {
         let (content_type, body) = match patch {
             Patch::Apply { body, .. } => ("application/apply-patch+yaml", body),
             Patch::Merge(body) => ("application/merge-patch+json", body),
+            Patch::Strategic(body) => ("application/strategic-merge-patch+json", body),
             Patch::Json(body) => ("application/json-patch+json", body),
         };
         let call = on_object(
@@ -205,6 +206,16 @@ mod tests {
             .patch(POD, Some("ns"), "a", None, Patch::Merge(&body))
             .await
             .unwrap();
+        let _: Value = client
+            .patch(
+                POD,
+                Some("ns"),
+                "a",
+                Some("status"),
+                Patch::Strategic(&body),
+            )
+            .await
+            .unwrap();
         assert_eq!(client.server_version().await.unwrap(), "v1.33.0");
         let seen: Vec<_> = server
             .requests()
@@ -220,6 +231,7 @@ mod tests {
                 "PATCH /api/v1/namespaces/ns/pods/a/status?fieldManager=mainstay&force=true",
                 "PATCH /api/v1/namespaces/ns/pods/a?fieldManager=mainstay",
                 "PATCH /api/v1/namespaces/ns/pods/a?fieldManager=mainstay",
+                "PATCH /api/v1/namespaces/ns/pods/a/status?fieldManager=mainstay",
                 "GET /version",
             ]
         );
@@ -236,6 +248,7 @@ mod tests {
                 "application/apply-patch+yaml",
                 "application/json-patch+json",
                 "application/merge-patch+json",
+                "application/strategic-merge-patch+json",
             ]
         );
         let first = &server.requests()[0];

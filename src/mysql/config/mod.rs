@@ -30,7 +30,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("binlog_expire_logs_seconds", "259200"),
     // Nothing of ours speaks the X protocol; its port and socket stay closed unless asked for.
     ("loose_mysqlx", "OFF"),
-    // Seconds without an event or heartbeat (every 2 s) until a replica takes its link for dead.
+    // Seconds without an event or heartbeat (every second) until a replica takes its link for dead.
     ("replica_net_timeout", "10"),
 ];
 

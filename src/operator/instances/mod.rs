@@ -3,15 +3,18 @@
 //! For the operator this is to MySQL servers what a list-watch is to API objects: the last state of
 //! each, how fresh it is, and a wake-up when its shape changes or its voice is lost.
 
+mod dial;
 mod transport;
 mod watch;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+pub(crate) use self::dial::secure;
+pub use self::dial::{DialError, Direct, InstanceDial};
 use self::transport::Line;
 pub use self::transport::{Access, Address, CommandFailure};
 use super::observe::{Sight, Suspicion};
@@ -29,10 +32,11 @@ struct Shared {
     /// Commands leave only while this replica leads; the instances check its term besides.
     fence: Fence,
     access: Access,
+    dial: Arc<dyn InstanceDial>,
     /// Wakes the reconcile of a cluster.
     wake: Box<dyn Fn(ObjectKey) + Send + Sync>,
     /// By pod key. Held for map operations only.
-    entries: Mutex<HashMap<ObjectKey, Entry>>,
+    entries: Mutex<BTreeMap<ObjectKey, Entry>>,
 }
 
 struct Entry {
@@ -56,6 +60,7 @@ impl Instances {
         client: Client,
         fence: Fence,
         access: Access,
+        dial: Arc<dyn InstanceDial>,
         wake: impl Fn(ObjectKey) + Send + Sync + 'static,
     ) -> Self {
         Self {
@@ -63,8 +68,9 @@ impl Instances {
                 client,
                 fence,
                 access,
+                dial,
                 wake: Box::new(wake),
-                entries: Mutex::new(HashMap::new()),
+                entries: Mutex::new(BTreeMap::new()),
             }),
         }
     }
@@ -73,7 +79,7 @@ impl Instances {
     /// credentials changed are begun anew, others ended.
     pub fn track(&self, cluster: &ObjectKey, addresses: Vec<Address>) {
         let mut entries = self.shared.lock();
-        let wanted: HashSet<ObjectKey> = addresses.iter().map(Address::key).collect();
+        let wanted: BTreeSet<ObjectKey> = addresses.iter().map(Address::key).collect();
         entries.retain(|key, entry| entry.cluster != *cluster || wanted.contains(key));
         for address in addresses {
             let key = address.key();
@@ -85,13 +91,8 @@ impl Instances {
             }
             let previous = entries.remove(&key);
             let uid = address.pod_uid.clone();
-            let line = match Line::new(address, self.shared.access) {
-                Ok(line) => Arc::new(line),
-                Err(error) => {
-                    tracing::warn!(pod = %key, %error, "can't watch the instance");
-                    continue;
-                }
-            };
+            let dial = Arc::clone(&self.shared.dial);
+            let line = Arc::new(Line::new(address, self.shared.access, dial));
             let mut sight = Sight {
                 pod_uid: uid.clone(),
                 status: None,
@@ -188,7 +189,7 @@ impl Instances {
 
 /// Holds every instance's transactions against the primary's. Done whenever the primary speaks: at that
 /// moment its reading is the newest, whatever the rhythm of the others.
-fn suspect(entries: &mut HashMap<ObjectKey, Entry>, cluster: &ObjectKey, primary: &ObjectKey) {
+fn suspect(entries: &mut BTreeMap<ObjectKey, Entry>, cluster: &ObjectKey, primary: &ObjectKey) {
     let Some(reference) = entries.get_mut(primary) else {
         return;
     };
@@ -203,7 +204,7 @@ fn suspect(entries: &mut HashMap<ObjectKey, Entry>, cluster: &ObjectKey, primary
 }
 
 impl Shared {
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ObjectKey, Entry>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<ObjectKey, Entry>> {
         // The map is whole after each operation, whoever panicked.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,11 +9,8 @@ use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 
+use super::dial::{CONNECT_TIMEOUT, DialError, InstanceDial};
 use crate::client::{Client, RawBody, RawRequest};
 use crate::instance::{
     Command, CommandError, CommandRefusal, InstanceStatus, PORT, TERM_HEADER, TOKEN_HEADER,
@@ -82,8 +79,8 @@ pub enum CommandFailure {
     Unreachable(String),
 }
 
-/// Until a connection stands.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Until the head of a watch comes, once there is a connection.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
 /// Until an answer to a command: longer work goes on in the instance and is looked at again.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(15);
 /// The largest answer to a command.
@@ -93,8 +90,7 @@ const ANSWER_LIMIT: usize = 4 << 20;
 pub(super) struct Line {
     pub(super) address: Address,
     access: Access,
-    tls: TlsConnector,
-    server_name: ServerName<'static>,
+    dial: Arc<dyn InstanceDial>,
     /// In `Auto`: the address was found not to be routable.
     use_proxy: AtomicBool,
 }
@@ -135,35 +131,14 @@ impl Body {
     }
 }
 
-enum DialError {
-    /// Nothing answers at the address: it may not be routable from here.
-    Unroutable(String),
-    Other(String),
-}
-
 impl Line {
-    pub(super) fn new(address: Address, access: Access) -> Result<Self, String> {
-        let mut roots = rustls::RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(&address.ca) {
-            let certificate = certificate.map_err(|e| format!("the cluster's CA: {e}"))?;
-            roots
-                .add(certificate)
-                .map_err(|e| format!("the cluster's CA: {e}"))?;
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|e| e.to_string())?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let server_name = ServerName::try_from(address.host.clone()).map_err(|e| e.to_string())?;
-        Ok(Self {
+    pub(super) fn new(address: Address, access: Access, dial: Arc<dyn InstanceDial>) -> Self {
+        Self {
             address,
             access,
-            tls: TlsConnector::from(Arc::new(config)),
-            server_name,
+            dial,
             use_proxy: AtomicBool::new(false),
-        })
+        }
     }
 
     /// Opens the stream of statuses.
@@ -175,7 +150,7 @@ impl Line {
                 "/v1/watch",
                 None,
                 Bytes::new(),
-                CONNECT_TIMEOUT,
+                WATCH_TIMEOUT,
             )
             .await?;
         if status == StatusCode::OK {
@@ -279,17 +254,13 @@ impl Line {
         body: Bytes,
         deadline: Duration,
     ) -> Result<(StatusCode, Body), DialError> {
-        let stream = self.dial().await?;
         let exchange = async {
-            let stream = self
-                .tls
-                .connect(self.server_name.clone(), stream)
-                .await
-                .map_err(|e| format!("TLS: {e}"))?;
+            let other = |error: hyper::Error| DialError::Other(error.to_string());
+            let stream = self.dial.dial(&self.address).await?;
             let (mut sender, connection) =
                 hyper::client::conn::http1::handshake(TokioIo::new(stream))
                     .await
-                    .map_err(|e| e.to_string())?;
+                    .map_err(other)?;
             tokio::spawn(connection);
             let mut request = Request::builder()
                 .method(method)
@@ -302,39 +273,15 @@ impl Line {
             if let Some(term) = term {
                 request = request.header(TERM_HEADER, term);
             }
-            let request = request.body(Full::new(body)).map_err(|e| e.to_string())?;
-            let answer = sender
-                .send_request(request)
-                .await
-                .map_err(|e| e.to_string())?;
-            Ok::<_, String>((answer.status(), Body::Direct(answer.into_body())))
+            let request = request
+                .body(Full::new(body))
+                .map_err(|e| DialError::Other(e.to_string()))?;
+            let answer = sender.send_request(request).await.map_err(other)?;
+            Ok((answer.status(), Body::Direct(answer.into_body())))
         };
-        tokio::time::timeout(deadline, exchange)
+        tokio::time::timeout(CONNECT_TIMEOUT + deadline, exchange)
             .await
-            .map_err(|_| DialError::Other(format!("no answer in {deadline:?}")))?
-            .map_err(DialError::Other)
-    }
-
-    async fn dial(&self) -> Result<TcpStream, DialError> {
-        let ip: std::net::IpAddr = self
-            .address
-            .ip
-            .parse()
-            .map_err(|_| DialError::Other("the pod has no address yet".into()))?;
-        match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect((ip, PORT))).await {
-            Err(_) => Err(DialError::Unroutable(format!(
-                "{ip}:{PORT} does not answer"
-            ))),
-            // Refused comes from the pod: the way there is good.
-            Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-                Err(DialError::Other(format!("{ip}:{PORT}: {error}")))
-            }
-            Ok(Err(error)) => Err(DialError::Unroutable(format!("{ip}:{PORT}: {error}"))),
-            Ok(Ok(stream)) => {
-                let _ = stream.set_nodelay(true);
-                Ok(stream)
-            }
-        }
+            .unwrap_or_else(|_| Err(DialError::Other(format!("no answer in {deadline:?}"))))
     }
 
     async fn through_proxy(

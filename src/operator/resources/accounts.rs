@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::client::Environment;
+
 /// Characters of a random password: 24 of 62 letters and digits are 142 bits.
 const LENGTH: usize = 24;
 /// Longest password that MySQL takes for replication (error 3056 beyond).
@@ -10,11 +12,11 @@ pub(super) const MAX_REPLICATION_PASSWORD: usize = 32;
 const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 /// Letters and digits, `count` of them: nothing that a shell, a URI or an option file changes.
-pub(super) fn random(count: usize) -> String {
+pub(super) fn random(count: usize, environment: &Environment) -> String {
     let mut text = String::with_capacity(count);
     let mut bytes = [0_u8; 64];
     while text.len() < count {
-        getrandom::fill(&mut bytes).expect("the system gives random bytes");
+        environment.fill(&mut bytes);
         // 248 is the last multiple of 62: each character is as likely as another.
         let fair = bytes.iter().filter(|byte| **byte < 248);
         text.extend(
@@ -26,8 +28,8 @@ pub(super) fn random(count: usize) -> String {
 }
 
 /// A random password.
-pub(super) fn password() -> String {
-    random(LENGTH)
+pub(super) fn password(environment: &Environment) -> String {
+    random(LENGTH, environment)
 }
 
 /// `mysql://USER:PASSWORD@HOST:PORT/DATABASE`.
@@ -58,12 +60,13 @@ mod tests {
 
     #[test]
     fn passwords_are_random_and_plain() {
-        let (a, b) = (password(), password());
+        let environment = Environment::system();
+        let (a, b) = (password(&environment), password(&environment));
         assert_ne!(a, b);
         assert_eq!(a.len(), LENGTH);
         assert!(a.len() <= MAX_REPLICATION_PASSWORD);
         assert!(a.bytes().all(|byte| ALPHABET.contains(&byte)));
-        assert_eq!(random(1000).len(), 1000);
+        assert_eq!(random(1000, &environment).len(), 1000);
     }
 
     #[test]

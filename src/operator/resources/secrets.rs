@@ -16,7 +16,7 @@ use super::names::{
     tls_secret,
 };
 use super::plain::MYSQL_PORT;
-use crate::client::SECRET;
+use crate::client::{Environment, SECRET};
 use crate::operator::kinds::Secret;
 
 /// Account, and database, of the application.
@@ -26,7 +26,8 @@ const TOKEN_LENGTH: usize = 32;
 
 type Data = BTreeMap<&'static str, String>;
 
-/// The Secrets that must be applied, given those that exist, by name, at `now` (Unix seconds):
+/// The Secrets that must be applied, given those that exist, by name, at the
+/// `environment`'s time:
 /// those that are missing, lack a key, a label or their owner, or hold a certificate that is unsound
 /// or has less than a third of its life left.
 ///
@@ -37,8 +38,9 @@ type Data = BTreeMap<&'static str, String>;
 pub fn secrets(
     context: &Context<'_>,
     existing: &BTreeMap<String, Arc<Secret>>,
-    now: i64,
+    environment: &Environment,
 ) -> Vec<Child> {
+    let now = environment.now().as_second();
     let cluster = context.name();
     let find = |name: &str| existing.get(name).map(Arc::as_ref);
 
@@ -56,9 +58,9 @@ pub fn secrets(
     let app_name = app_secret(cluster);
     let root_name = root_secret(cluster);
     let internal_name = internal_secret(cluster);
-    let app_data = app(context, find(&app_name));
-    let root_data = root(find(&root_name));
-    let internal_data = internal(find(&internal_name));
+    let app_data = app(context, find(&app_name), environment);
+    let root_data = root(find(&root_name), environment);
+    let internal_data = internal(find(&internal_name), environment);
 
     [
         (ca_name, ca_data, Ownership::Owned),
@@ -87,9 +89,9 @@ pub fn secrets(
     .collect()
 }
 
-fn app(context: &Context<'_>, live: Option<&Secret>) -> Data {
+fn app(context: &Context<'_>, live: Option<&Secret>, environment: &Environment) -> Data {
     let username = kept(live, "username", usize::MAX).unwrap_or_else(|| APP.to_owned());
-    let password = kept(live, "password", usize::MAX).unwrap_or_else(password);
+    let password = kept(live, "password", usize::MAX).unwrap_or_else(|| password(environment));
     let database = kept(live, "database", usize::MAX).unwrap_or_else(|| APP.to_owned());
     let host = service_host(&read_write_service(context.name()), context.namespace());
     Data::from([
@@ -105,22 +107,23 @@ fn app(context: &Context<'_>, live: Option<&Secret>) -> Data {
     ])
 }
 
-fn root(live: Option<&Secret>) -> Data {
+fn root(live: Option<&Secret>, environment: &Environment) -> Data {
     Data::from([
         ("username", "root".to_owned()),
         (
             "password",
-            kept(live, "password", usize::MAX).unwrap_or_else(password),
+            kept(live, "password", usize::MAX).unwrap_or_else(|| password(environment)),
         ),
     ])
 }
 
-fn internal(live: Option<&Secret>) -> Data {
-    let account = |key| kept(live, key, MAX_REPLICATION_PASSWORD).unwrap_or_else(password);
+fn internal(live: Option<&Secret>, environment: &Environment) -> Data {
+    let account =
+        |key| kept(live, key, MAX_REPLICATION_PASSWORD).unwrap_or_else(|| password(environment));
     Data::from([
         (
             "token",
-            kept(live, "token", usize::MAX).unwrap_or_else(|| random(TOKEN_LENGTH)),
+            kept(live, "token", usize::MAX).unwrap_or_else(|| random(TOKEN_LENGTH, environment)),
         ),
         ("admin", account("admin")),
         ("replication", account("replication")),
@@ -157,13 +160,20 @@ fn body(live: &Secret) -> Map<String, Value> {
 mod tests {
     use super::super::test_support::{cluster, context};
     use super::*;
+    use jiff::Timestamp;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
-    const NOW: i64 = 1_800_000_000;
+    /// Another password each time, always at the same hour.
+    fn environment() -> Environment {
+        static SEED: AtomicU64 = AtomicU64::new(0);
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        Environment::seeded(SEED.fetch_add(1, Ordering::Relaxed), Arc::new(move || now))
+    }
 
     type Existing = BTreeMap<String, Arc<Secret>>;
 
     fn run(existing: &Existing) -> Vec<Child> {
-        secrets(&context(&cluster(&json!({}))), existing, NOW)
+        secrets(&context(&cluster(&json!({}))), existing, &environment())
     }
 
     fn store(existing: &mut Existing, children: Vec<Child>) {
@@ -286,7 +296,7 @@ mod tests {
         let existing = complete();
         let mut reborn = cluster(&json!({}));
         reborn.metadata.uid = "u-2".to_owned();
-        let made = secrets(&context(&reborn), &existing, NOW);
+        let made = secrets(&context(&reborn), &existing, &environment());
         assert_eq!(names(&made), ["demo-ca", "demo-tls"]);
         assert_eq!(made[0].body["metadata"]["ownerReferences"][0]["uid"], "u-2");
     }

@@ -4,14 +4,14 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::sync::watch;
 use metrics::Gauge;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::machine::{Machine, Request};
 use super::record::Lease;
 use super::{ElectionOptions, Leadership, LeadershipWatch, Published, publish};
-use crate::client::{Client, Error, Fence, FenceKeeper, LEASE};
+use crate::client::{Client, Environment, Error, Fence, FenceKeeper, LEASE};
 use crate::runtime::Shutdown;
 use crate::runtime::metric;
 use crate::runtime::time::micro_time;
@@ -108,6 +108,7 @@ pub(super) async fn run<A: LeaseApi>(
     api: &A,
     mut machine: Machine,
     options: &ElectionOptions,
+    environment: &Environment,
     mut desk: Desk,
     shutdown: &Shutdown,
 ) {
@@ -117,26 +118,37 @@ pub(super) async fn run<A: LeaseApi>(
     tokio::select! {
         biased;
         () = shutdown.triggered() => {}
-        () = campaign(api, &mut machine, &mut desk, limit) => {}
+        () = campaign(api, &mut machine, environment, &mut desk, limit) => {}
     }
     let release = machine.stop();
     desk.tell(&machine);
     if release
-        && timeout(REQUEST_LIMIT, give_up(api, &mut machine, limit))
-            .await
-            .is_err()
+        && timeout(
+            REQUEST_LIMIT,
+            give_up(api, &mut machine, environment, limit),
+        )
+        .await
+        .is_err()
     {
         tracing::warn!("the lease could not be released in time; it expires by itself");
     }
 }
 
 /// Never ends.
-async fn campaign<A: LeaseApi>(api: &A, machine: &mut Machine, desk: &mut Desk, limit: Duration) {
+async fn campaign<A: LeaseApi>(
+    api: &A,
+    machine: &mut Machine,
+    environment: &Environment,
+    desk: &mut Desk,
+    limit: Duration,
+) {
     loop {
         machine.expire(Instant::now());
         desk.tell(machine);
-        let Some(request) = machine.request(Instant::now(), &micro_time()) else {
+        let wall = micro_time(environment.now());
+        let Some(request) = machine.request(Instant::now(), &wall) else {
             tokio::select! {
+                biased;
                 () = sleep_until(machine.next_wake()) => {}
                 // The sending side lives as long as anyone who could raise.
                 Ok(()) = desk.raise.changed() => {
@@ -175,12 +187,17 @@ async fn until(at: Option<Instant>) {
 
 /// Hands the lease over, if it is ours: the record is read first, because a write that was in
 /// flight may have changed it.
-async fn give_up<A: LeaseApi>(api: &A, machine: &mut Machine, limit: Duration) {
+async fn give_up<A: LeaseApi>(
+    api: &A,
+    machine: &mut Machine,
+    environment: &Environment,
+    limit: Duration,
+) {
     for _ in 0..RELEASE_ATTEMPTS {
         let sent = Instant::now();
         let answer = send(api, &Request::Get, limit).await;
         machine.answer(Instant::now(), sent, &Request::Get, answer);
-        let Some(release) = machine.release(&micro_time()) else {
+        let Some(release) = machine.release(&micro_time(environment.now())) else {
             return;
         };
         match send(api, &release, limit).await {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::runtime::backoff::Jitter;
+use crate::client::Jitter;
 use crate::runtime::election::testing::Server;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::time::sleep;
@@ -47,8 +47,9 @@ fn node(server: &Arc<Mutex<Server>>, identity: &str) -> Node {
     let status = Arc::clone(&desk.status);
     let (api, stop) = (link.clone(), shutdown.clone());
     let task = tokio::spawn(async move {
-        let machine = Machine::new(options.clone(), Jitter::from_entropy(), Instant::now());
-        run(&api, machine, &options, desk, &stop).await;
+        let machine = Machine::new(options.clone(), Jitter::seeded(1), Instant::now());
+        let environment = Environment::system();
+        run(&api, machine, &options, &environment, desk, &stop).await;
     });
     Node {
         link,

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::record::{Lease, Record};
 use super::{ElectionOptions, Leadership};
 use crate::client::Error;
-use crate::runtime::backoff::Jitter;
+use crate::client::Jitter;
 
 /// Renewals and looks are spread over ± this part of their interval.
 pub(super) const JITTER: f64 = 0.2;

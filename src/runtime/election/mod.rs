@@ -5,8 +5,8 @@
 //! can't renew stops in time and campaigns again; and that a leader which stops hands over at once.
 //!
 //! The one gap, shared with every elector on a Lease: if someone deletes the Lease, a process that
-//! never saw it may lead before the old leader looks again (a second). The term is there for that:
-//! see [`LeadershipWatch::raise_term`].
+//! never saw it may lead before the old leader looks again: a second, or, if it can't reach the API
+//! server, until its fence closes (12.5 s with the defaults). The term is there for that: see [`LeadershipWatch::raise_term`].
 
 mod drive;
 mod machine;
@@ -20,10 +20,9 @@ mod testing;
 use std::fmt;
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use crate::sync::watch;
 use tokio::time::Instant;
 
-use super::backoff::Jitter;
 use super::health::Health;
 use super::shutdown::Shutdown;
 use crate::client::{Client, Fence, FenceKeeper};
@@ -174,9 +173,19 @@ impl Elector {
     /// caller has stopped writing before it triggers the shutdown; the fence closes in any case
     /// before the lease is released.
     pub async fn run(self, shutdown: Shutdown) {
-        let machine = Machine::new(self.options.clone(), Jitter::from_entropy(), Instant::now());
+        let environment = self.client.environment().clone();
+        let jitter = environment.jitter();
+        let machine = Machine::new(self.options.clone(), jitter, Instant::now());
         let api = drive::Remote::new(self.client, &self.options);
-        drive::run(&api, machine, &self.options, self.desk, &shutdown).await;
+        drive::run(
+            &api,
+            machine,
+            &self.options,
+            &environment,
+            self.desk,
+            &shutdown,
+        )
+        .await;
     }
 }
 

@@ -15,7 +15,7 @@ use super::record::Lease;
 use super::testing::{Server, timed_out};
 use super::{ElectionOptions, Leadership};
 use crate::client::Error;
-use crate::runtime::backoff::Jitter;
+use crate::client::Jitter;
 
 /// Milliseconds of true time.
 type Ms = u64;

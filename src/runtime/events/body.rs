@@ -1,5 +1,6 @@
 //! Events as JSON.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{EventType, ObjectRef, Published};
@@ -44,7 +45,7 @@ pub(super) fn namespace(about: &ObjectRef) -> &str {
     }
 }
 
-pub(super) fn event(event: &Published, name: &str, reporter: &Reporter) -> Value {
+pub(super) fn event(event: &Published, name: &str, reporter: &Reporter, now: Timestamp) -> Value {
     let about = &event.about;
     let mut regarding = json!({
         "apiVersion": about.resource.api_version(),
@@ -59,7 +60,7 @@ pub(super) fn event(event: &Published, name: &str, reporter: &Reporter) -> Value
         "apiVersion": EVENT.api_version(),
         "kind": EVENT.kind,
         "metadata": { "name": name, "namespace": namespace(about) },
-        "eventTime": micro_time(),
+        "eventTime": micro_time(now),
         "reportingController": reporter.controller,
         "reportingInstance": reporter.instance,
         "action": clip(&event.action, ACTION_LIMIT),
@@ -74,8 +75,8 @@ pub(super) fn event(event: &Published, name: &str, reporter: &Reporter) -> Value
 }
 
 /// The patch that makes an Event a series of `count`.
-pub(super) fn series(count: u32) -> Value {
-    json!({ "series": { "count": count, "lastObservedTime": micro_time() } })
+pub(super) fn series(count: u32, now: Timestamp) -> Value {
+    json!({ "series": { "count": count, "lastObservedTime": micro_time(now) } })
 }
 
 /// The first bytes of a text, whole characters only.
@@ -104,7 +105,12 @@ mod tests {
         };
         let name = name(&published.about.name, 7);
         assert!(name.len() <= 253 && name.ends_with(".0000000000000007"));
-        let body = event(&published, &name, &Reporter::new("c", "i"));
+        let body = event(
+            &published,
+            &name,
+            &Reporter::new("c", "i"),
+            Timestamp::UNIX_EPOCH,
+        );
         let length = |field: &str| body[field].as_str().unwrap().len();
         assert_eq!(
             (length("reason"), length("action"), length("note")),
@@ -121,7 +127,12 @@ mod tests {
             ..POD
         };
         published.about.namespace = String::new();
-        let body = event(&published, &name, &Reporter::new("c", "i"));
+        let body = event(
+            &published,
+            &name,
+            &Reporter::new("c", "i"),
+            Timestamp::UNIX_EPOCH,
+        );
         assert_eq!(body["metadata"]["namespace"], "default");
         assert_eq!(body["regarding"].get("namespace"), None);
     }

@@ -14,10 +14,9 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::backoff::Jitter;
 use super::metric;
 use super::shutdown::Shutdown;
-use crate::client::{Client, EVENT, Error, Patch, Resource};
+use crate::client::{Client, EVENT, Environment, Error, Patch, Resource};
 use body::Reporter;
 use series::{Act, Series};
 
@@ -113,10 +112,12 @@ pub struct EventWriter {
 impl EventWriter {
     /// Writes until shutdown, then what is queued for at most 2 s.
     pub async fn run(self, shutdown: Shutdown) {
+        let environment = self.client.environment().clone();
         write(
             &Remote(self.client),
             self.published,
             self.reporter,
+            environment,
             &shutdown,
         )
         .await;
@@ -162,13 +163,14 @@ async fn write<T: Target>(
     target: &T,
     mut published: mpsc::Receiver<Published>,
     reporter: Reporter,
+    environment: Environment,
     shutdown: &Shutdown,
 ) {
     let mut writer = Writer {
         target,
         series: Series::default(),
         reporter,
-        jitter: Jitter::from_entropy(),
+        environment,
     };
     tokio::select! {
         biased;
@@ -187,7 +189,7 @@ struct Writer<'a, T> {
     target: &'a T,
     series: Series,
     reporter: Reporter,
-    jitter: Jitter,
+    environment: Environment,
 }
 
 impl<T: Target> Writer<'_, T> {
@@ -196,11 +198,13 @@ impl<T: Target> Writer<'_, T> {
         loop {
             let due = self.series.next_due();
             tokio::select! {
+                biased;
+                // First, so that a stream of new Events does not hold it up; it is rare by itself.
+                () = until(due) => self.write_due(Instant::now()).await,
                 event = published.recv() => match event {
                     Some(event) => self.take(event).await,
                     None => return,
                 },
-                () = until(due) => self.write_due(Instant::now()).await,
             }
         }
     }
@@ -216,7 +220,7 @@ impl<T: Target> Writer<'_, T> {
     }
 
     async fn take(&mut self, event: Published) {
-        let name = body::name(&event.about.name, self.jitter.bits());
+        let name = body::name(&event.about.name, self.environment.bits());
         if let Some(act) = self.series.publish(Instant::now(), event, name) {
             self.act(act).await;
         }
@@ -230,24 +234,26 @@ impl<T: Target> Writer<'_, T> {
 
     async fn act(&mut self, act: Act) {
         let namespace = body::namespace(&act.event.about);
+        let now = self.environment.now();
         let mut result = match act.count {
             1 => {
-                let event = body::event(&act.event, &act.name, &self.reporter);
+                let event = body::event(&act.event, &act.name, &self.reporter, now);
                 self.target.create(namespace, &event).await
             }
             count => {
-                let patch = body::series(count);
+                let patch = body::series(count, now);
                 self.target.patch(namespace, &act.name, &patch).await
             }
         };
         if act.count > 1 && matches!(&result, Err(error) if error.is_not_found()) {
             // The Event expired at the server, or was never written.
-            let event = body::event(&act.event, &act.name, &self.reporter);
+            let event = body::event(&act.event, &act.name, &self.reporter, now);
             result = self.target.create(namespace, &event).await;
         }
         if let Err(error) = result {
             tracing::debug!(%error, reason = act.event.reason, "an Event was not written");
-            dropped("failed", 1);
+            let open = matches!(error, Error::BreakerOpen { .. });
+            dropped(if open { "breaker" } else { "failed" }, 1);
         }
     }
 }

@@ -78,13 +78,13 @@ impl Series {
     /// A count that was held back and is due at `now`.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<Act> {
         let due = |known: &Known| known.held && known.written + PATCH_INTERVAL <= now;
-        let (event, known) = self.known.iter_mut().find(|(_, known)| due(known))?;
+        let (event, known) = first(self.known.iter_mut().filter(|(_, known)| due(known)))?;
         Some(known.act(event, now))
     }
 
     /// A count that was held back, due or not.
     pub(super) fn take_held(&mut self) -> Option<Act> {
-        let (event, known) = self.known.iter_mut().find(|(_, known)| known.held)?;
+        let (event, known) = first(self.known.iter_mut().filter(|(_, known)| known.held))?;
         let written = known.written;
         Some(known.act(event, written))
     }
@@ -98,11 +98,21 @@ impl Series {
         if self.known.len() < SERIES_LIMIT {
             return;
         }
-        let quietest = self.known.iter().min_by_key(|(_, known)| known.last);
+        let quietest = self
+            .known
+            .iter()
+            .min_by_key(|(_, known)| (known.last, &known.name));
         if let Some(event) = quietest.map(|(event, _)| event.clone()) {
             self.known.remove(&event);
         }
     }
+}
+
+/// The one that was written longest ago.
+fn first<'a>(
+    known: impl Iterator<Item = (&'a Published, &'a mut Known)>,
+) -> Option<(&'a Published, &'a mut Known)> {
+    known.min_by(|(_, a), (_, b)| (a.written, &a.name).cmp(&(b.written, &b.name)))
 }
 
 impl Known {

@@ -54,7 +54,8 @@ fn start(target: Fake) -> Fixture {
     let shutdown = Shutdown::new();
     let (api, stop) = (target.clone(), shutdown.clone());
     let run = tokio::spawn(async move {
-        write(&api, published, Reporter::new("c", "i"), &stop).await;
+        let reporter = Reporter::new("c", "i");
+        write(&api, published, reporter, Environment::system(), &stop).await;
     });
     Fixture {
         target,

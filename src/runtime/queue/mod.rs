@@ -19,9 +19,10 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use self::core::Core;
+pub use self::core::Pause;
 pub(super) use self::core::{Finish, Item, Left};
-use super::backoff::Jitter;
 use super::object::ObjectKey;
+use crate::client::Environment;
 use measure::Measures;
 
 /// How urgent a run is. A key asked for twice has the higher one.
@@ -51,12 +52,12 @@ struct Shared {
 }
 
 impl Queue {
-    /// An empty queue. `name` labels its metrics.
+    /// An empty queue. `name` labels its metrics; chance for its backoff is `environment`'s.
     #[must_use]
-    pub fn new(name: &'static str) -> Self {
+    pub fn new(name: &'static str, environment: &Environment) -> Self {
         Self {
             shared: Arc::new(Shared {
-                core: Mutex::new(Core::new(Jitter::from_entropy())),
+                core: Mutex::new(Core::new(environment.jitter())),
                 work: Notify::new(),
                 timer: Notify::new(),
                 measures: Measures::new(name),
@@ -92,15 +93,15 @@ impl Queue {
         self.len() == 0
     }
 
-    /// Hands out no key until [`resume`](Self::resume). Keys go on coalescing, and runs in progress
-    /// go on.
-    pub fn pause(&self) {
-        self.lock().pause(true);
+    /// Hands out no key until [`resume`](Self::resume) for the same reason. Keys go on coalescing, and
+    /// runs in progress go on.
+    pub fn pause(&self, why: Pause) {
+        self.lock().pause(why, true);
     }
 
-    /// Ends a [`pause`](Self::pause).
-    pub fn resume(&self) {
-        self.lock().pause(false);
+    /// Ends a [`pause`](Self::pause); one for another reason goes on.
+    pub fn resume(&self, why: Pause) {
+        self.lock().pause(why, false);
         self.shared.work.notify_one();
     }
 
@@ -166,7 +167,7 @@ impl Queue {
             match due {
                 None => changed.await,
                 Some(due) => tokio::select! {
-                    () = changed => {}
+                    biased;
                     () = sleep_until(due) => {
                         let ready = {
                             let mut core = self.lock();
@@ -179,6 +180,7 @@ impl Queue {
                             self.shared.work.notify_one();
                         }
                     }
+                    () = changed => {}
                 },
             }
         }

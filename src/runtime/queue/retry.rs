@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::runtime::backoff::{Backoff, Jitter};
+use crate::client::Jitter;
+use crate::runtime::backoff::Backoff;
 
 /// First and longest backoff of a key: client-go's `DefaultTypedControllerRateLimiter` (5 ms to
 /// 1000 s, here 16 min), with full jitter.

@@ -26,14 +26,19 @@ async fn serve(
         });
     }
     tokio::select! {
+        biased;
         () = queue.drive_timer() => {}
         _ = tasks.join_all() => {}
     }
 }
 
+fn queue() -> Queue {
+    Queue::new("test", &Environment::system())
+}
+
 #[tokio::test]
 async fn kube_1324_a_change_during_a_run_is_exactly_one_more_run() {
-    let queue = Queue::new("test");
+    let queue = queue();
     queue.add(key("a"), Priority::Normal);
     let item = queue.next().await.unwrap();
     for _ in 0..3 {
@@ -49,7 +54,7 @@ async fn kube_1324_a_change_during_a_run_is_exactly_one_more_run() {
 
 #[tokio::test(start_paused = true)]
 async fn kube_925_thousands_of_keys_that_requeue_at_once_all_finish() {
-    let queue = Queue::new("test");
+    let queue = queue();
     for i in 0..5000 {
         queue.add(key(&i.to_string()), Priority::Low);
     }
@@ -78,7 +83,7 @@ async fn kube_925_thousands_of_keys_that_requeue_at_once_all_finish() {
 
 #[tokio::test(start_paused = true)]
 async fn the_earliest_delay_wins_and_an_add_makes_it_ready_now_cr_1720() {
-    let queue = Queue::new("test");
+    let queue = queue();
     let begun = Instant::now();
     queue.add_after(key("a"), Duration::from_mins(1));
     queue.add_after(key("a"), Duration::from_secs(20));
@@ -106,8 +111,8 @@ async fn the_earliest_delay_wins_and_an_add_makes_it_ready_now_cr_1720() {
 
 #[tokio::test(start_paused = true)]
 async fn a_paused_queue_coalesces_and_hands_out_after_it_resumes() {
-    let queue = Queue::new("test");
-    queue.pause();
+    let queue = queue();
+    queue.pause(Pause::Standby);
     let served = Arc::new(AtomicUsize::new(0));
     let (counter, script) = (Arc::clone(&served), queue.clone());
     let work = serve(&queue, 2, move |_| {
@@ -122,7 +127,7 @@ async fn a_paused_queue_coalesces_and_hands_out_after_it_resumes() {
         }
         assert_eq!(served.load(Ordering::Relaxed), 0);
         assert_eq!(script.len(), 2);
-        script.resume();
+        script.resume(Pause::Standby);
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(served.load(Ordering::Relaxed), 2);
         script.drain();
@@ -132,7 +137,7 @@ async fn a_paused_queue_coalesces_and_hands_out_after_it_resumes() {
 
 #[tokio::test(start_paused = true)]
 async fn hot_keys_do_not_starve_a_cold_one() {
-    let queue = Queue::new("test");
+    let queue = queue();
     for i in 0..50 {
         queue.add(key(&i.to_string()), Priority::Normal);
     }
@@ -155,7 +160,7 @@ async fn hot_keys_do_not_starve_a_cold_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn cr_3538_a_drain_never_hangs_and_no_key_is_on_two_workers() {
     for round in 0..300 {
-        let queue = Queue::new("test");
+        let queue = queue();
         let running = Arc::new(Mutex::new(HashSet::new()));
         let producer = {
             let queue = queue.clone();
@@ -205,7 +210,7 @@ async fn cr_3538_a_drain_never_hangs_and_no_key_is_on_two_workers() {
 #[tokio::test(start_paused = true)]
 async fn metrics_have_client_gos_names_and_meanings() {
     let (telemetry, recorder) = Telemetry::detached().unwrap();
-    let queue = metrics::with_local_recorder(&recorder, || Queue::new("q"));
+    let queue = metrics::with_local_recorder(&recorder, || Queue::new("q", &Environment::system()));
     let has = |line: &str| {
         queue.measure();
         let text = telemetry.render();
@@ -231,7 +236,7 @@ async fn metrics_have_client_gos_names_and_meanings() {
 /// One wake-up may stand for many keys: every idle worker must get its own.
 #[tokio::test(start_paused = true)]
 async fn keys_that_become_ready_together_run_on_all_workers() {
-    let queue = Queue::new("test");
+    let queue = queue();
     let both = Arc::new(tokio::sync::Barrier::new(2));
     let workers: Vec<_> = (0..2)
         .map(|_| {
@@ -249,11 +254,11 @@ async fn keys_that_become_ready_together_run_on_all_workers() {
         let queue = queue.clone();
         tokio::spawn(async move { queue.drive_timer().await })
     };
-    queue.pause();
+    queue.pause(Pause::Standby);
     queue.add(key("a"), Priority::Normal);
     queue.add(key("b"), Priority::Normal);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    queue.resume();
+    queue.resume(Pause::Standby);
     tokio::time::sleep(Duration::from_secs(1)).await;
     // And by the timer, which is running already and sleeps towards a later time.
     let begun = Instant::now();

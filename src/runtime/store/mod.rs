@@ -9,8 +9,8 @@ mod index;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::sync::watch;
 use metrics::{Counter, Gauge};
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::metric;
@@ -180,8 +180,8 @@ impl<K: Kind> Store<K> {
                 return;
             };
             tokio::select! {
-                // The sender lives in `self`.
-                _ = met.changed() => {}
+                biased;
+                // First, so that what others wait for does not hold it up.
                 () = tokio::time::sleep_until(until) => {
                     if self.expectations().expire(Instant::now(), key) {
                         self.inner.timeouts.increment(1);
@@ -191,6 +191,8 @@ impl<K: Kind> Store<K> {
                         );
                     }
                 }
+                // The sender lives in `self`.
+                _ = met.changed() => {}
             }
         }
     }
@@ -235,7 +237,8 @@ impl<K: Kind> Store<K> {
 
     /// Ends a complete list: removes what it did not hold, one object at a time.
     pub(super) fn sweep(&self) -> Vec<Arc<K>> {
-        let stale = self.read().stale();
+        let mut stale = self.read().stale();
+        stale.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         stale
             .into_iter()
             .filter_map(|(key, object)| self.remove(&key, Some(&object.meta().uid)))

@@ -1,6 +1,6 @@
 //! The loop: does what the machine says, and puts what comes into the store.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use metrics::Gauge;
@@ -12,8 +12,8 @@ use super::machine::{Action, End, Failure, Machine, SILENCE_SLACK};
 use super::source::{Frames, PageRequest, Source, WatchRequest};
 use super::status::Status;
 use super::{Change, Handler};
+use crate::client::Jitter;
 use crate::client::{Error, ListPage, WatchFrame};
-use crate::runtime::backoff::Jitter;
 use crate::runtime::metric;
 use crate::runtime::store::{Store, Upsert};
 use crate::runtime::time::unix_seconds;
@@ -21,12 +21,13 @@ use crate::runtime::{Kind, Meta, ObjectKey};
 
 /// Runs the loop; never ends. Cancelled at any await it leaves the store consistent.
 pub(super) async fn drive<K: Kind, S: Source>(
+    jitter: Jitter,
     source: &S,
     store: &Store<K>,
     handler: &Handler<K>,
     status: &Status,
 ) {
-    let mut machine = Machine::new(Jitter::from_entropy());
+    let mut machine = Machine::new(jitter);
     let mut sink = Sink::new(store, handler, status);
     loop {
         let step = machine.step();
@@ -128,7 +129,7 @@ struct Sink<'a, K> {
     last_contact: Gauge,
     quarantined: Gauge,
     /// Undecodable objects of the current list: they exist.
-    odd: HashSet<ObjectKey>,
+    odd: BTreeSet<ObjectKey>,
 }
 
 impl<'a, K: Kind> Sink<'a, K> {
@@ -140,7 +141,7 @@ impl<'a, K: Kind> Sink<'a, K> {
             status,
             last_contact: metrics::gauge!(metric::WATCH_LAST_CONTACT, "kind" => kind),
             quarantined: metrics::gauge!(metric::WATCH_QUARANTINED, "kind" => kind),
-            odd: HashSet::new(),
+            odd: BTreeSet::new(),
         }
     }
 

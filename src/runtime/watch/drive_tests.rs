@@ -111,7 +111,7 @@ async fn play(replies: Vec<Reply>) -> Played {
     let changes = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&changes);
     let handler = move |change: Change<Thing>| seen.lock().unwrap().push(describe(&change));
-    let drive = drive(&script, &store, &handler, &status);
+    let drive = drive(Jitter::seeded(1), &script, &store, &handler, &status);
     let _ = timeout(Duration::from_mins(10), drive).await;
     let (calls, changes) = (script.calls.lock().unwrap(), changes.lock().unwrap());
     Played {
@@ -302,7 +302,7 @@ async fn the_store_holds_a_change_before_its_handler_is_called() {
     let handler = move |_: Change<Thing>| noted.lock().unwrap().push(reader.len());
     let _ = timeout(
         Duration::from_secs(9),
-        drive(&script, &store, &handler, &status),
+        drive(Jitter::seeded(1), &script, &store, &handler, &status),
     )
     .await;
     assert_eq!(*seen.lock().unwrap(), [1, 0]);

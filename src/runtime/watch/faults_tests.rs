@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::sync::watch;
 use proptest::prelude::*;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Change;
 use super::drive::drive;
 use super::source::{Frames, PageRequest, Source, WatchRequest};
 use super::status::Status;
+use crate::client::Jitter;
 use crate::client::{Error, ListPage, WatchFrame};
-use crate::runtime::backoff::Jitter;
 use crate::runtime::store::Store;
 use crate::runtime::testing::{Thing, raw};
 use crate::runtime::{Kind, ObjectKey};
@@ -197,6 +197,7 @@ impl Frames for Stream {
                 }
             }
             tokio::select! {
+                biased;
                 _ = self.versions.changed() => {}
                 () = tokio::time::sleep_until(self.ends) => return None,
             }
@@ -247,7 +248,8 @@ async fn faulty(seed: u64) -> Result<(), TestCaseError> {
         sleep(Duration::from_mins(1)).await;
     };
     tokio::select! {
-        () = drive(&server, &store, &handler, &status) => {}
+        biased;
+        () = drive(Jitter::seeded(1), &server, &store, &handler, &status) => {}
         () = writes => {}
     }
     let state = server.state.lock().unwrap();

@@ -6,7 +6,8 @@ use tokio::time::Instant;
 
 use super::source::{PageRequest, WatchRequest};
 use crate::client::Error;
-use crate::runtime::backoff::{Backoff, Jitter};
+use crate::client::Jitter;
+use crate::runtime::backoff::Backoff;
 
 /// Objects in a page, as client-go's pager and kubectl ask for.
 const PAGE_LIMIT: u32 = 500;

@@ -111,7 +111,13 @@ impl<K: Kind> ListWatch<K> {
 
     /// Runs until shutdown, and then stops at once. Never ends by an error.
     pub async fn run(self, shutdown: Shutdown) {
-        let drive = drive::drive(&self.source, &self.store, &*self.handler, &self.status);
+        let drive = drive::drive(
+            self.source.jitter(),
+            &self.source,
+            &self.store,
+            &*self.handler,
+            &self.status,
+        );
         tokio::select! {
             biased;
             () = shutdown.triggered() => {}

@@ -1,6 +1,6 @@
 //! How a loop does, for probes.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -33,7 +33,7 @@ struct Inner {
     /// When the loop did anything last.
     tick: Instant,
     /// Objects whose newest version can't be decoded, with the reason.
-    quarantine: HashMap<ObjectKey, String>,
+    quarantine: BTreeMap<ObjectKey, String>,
 }
 
 struct Trouble {
@@ -54,7 +54,7 @@ impl Status {
                 trouble: None,
                 contact: now,
                 tick: now,
-                quarantine: HashMap::new(),
+                quarantine: BTreeMap::new(),
             }),
         }
     }

@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use nix::sys::signal::Signal;
-use tokio::{sync::watch, time::sleep};
+use tokio::time::sleep;
 
 use super::{data::Disk, mysqls::Mysqls, process::ProcessId, session::Door, volume::Volume};
+use crate::sync::watch;
 use crate::{
     instance::{
         Accounts, Board, Container, Exit, Follow, InstanceError, Mysqld, Prepared, Process,
@@ -127,6 +128,7 @@ impl Container for Modelled {
             port: 3306,
             password: String::new(),
             ca: std::path::PathBuf::new(),
+            verify_host: true,
             acknowledge: follow.acknowledge,
         })
     }

@@ -74,6 +74,7 @@ impl Network {
         };
         Some(Channel {
             host: configured.host.clone(),
+            port: 3306,
             receiver_state: state.to_owned(),
             receiver_errno: receiver.errno,
             receiver_error: receiver.error.clone(),

@@ -1,0 +1,144 @@
+//! Who is asking, and whether they may: tokens, 401 and 403.
+
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, USER_AGENT};
+
+use super::options::{ApiServerOptions, Client};
+use super::registry::qualified;
+use super::request::{Target, Verb};
+use super::ApiError;
+
+/// Who sent a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// The token's name, else the user agent.
+    pub(crate) name: String,
+    /// The beginning of the user agent, which names the field manager.
+    pub(crate) agent: String,
+    client: Option<Client>,
+}
+
+/// Longest field manager that is made of a user agent.
+const MANAGER_LIMIT: usize = 128;
+
+impl Caller {
+    /// Finds out who sent a request.
+    ///
+    /// # Errors
+    /// 401 without a known token, where there are tokens.
+    pub(crate) fn of(headers: &HeaderMap, options: &ApiServerOptions) -> Result<Self, ApiError> {
+        let header = |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
+        let user_agent = header(USER_AGENT).unwrap_or_default();
+        let agent: String = user_agent
+            .split('/')
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .filter(|c| !c.is_control())
+            .take(MANAGER_LIMIT)
+            .collect();
+        let agent = if agent.is_empty() { "unknown".to_owned() } else { agent };
+        let token = header(AUTHORIZATION).and_then(|value| {
+            let (scheme, token) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
+        let client = token.and_then(|token| options.tokens.get(token)).cloned();
+        if client.is_none() && !options.tokens.is_empty() {
+            return Err(ApiError::new(401, "Unauthorized", "Unauthorized"));
+        }
+        let name = match &client {
+            Some(client) => client.name.clone(),
+            None if user_agent.is_empty() => agent.clone(),
+            None => user_agent.to_owned(),
+        };
+        Ok(Self { name, agent, client })
+    }
+
+    /// Whether it may do this.
+    ///
+    /// # Errors
+    /// 403 in the words of a real server.
+    pub(crate) fn may(&self, verb: Verb, target: &Target) -> Result<(), ApiError> {
+        let Some(rules) = self.client.as_ref().and_then(|client| client.rules.as_ref()) else {
+            return Ok(());
+        };
+        let mut plural = target.resource.clone();
+        if let Some(subresource) = &target.subresource {
+            plural = format!("{plural}/{subresource}");
+        }
+        let resource = qualified(&plural, &target.group);
+        let namespace = target.namespace.as_deref().unwrap_or_default();
+        let has = |list: &[String], wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
+        let allowed = rules.iter().any(|rule| {
+            has(&rule.verbs, verb.name())
+                && has(&rule.resources, &resource)
+                && (rule.namespaces.is_empty() || has(&rule.namespaces, namespace))
+        });
+        if allowed {
+            return Ok(());
+        }
+        let place = if namespace.is_empty() {
+            "at the cluster scope".to_owned()
+        } else {
+            format!("in the namespace {namespace:?}")
+        };
+        let why = format!(
+            "User {:?} cannot {} resource {plural:?} in API group {:?} {place}",
+            self.name,
+            verb.name(),
+            target.group
+        );
+        let name = target.name.as_deref().unwrap_or_default();
+        Err(ApiError::forbidden(&target.group, &target.resource, name, &why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apiserver::options::Permission;
+
+    fn headers(token: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(USER_AGENT, "kubectl/v1 (linux)".parse().unwrap());
+        headers.insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
+        headers
+    }
+
+    #[test]
+    fn tokens_are_asked_for_where_there_are_any() {
+        let open = ApiServerOptions::default();
+        let caller = Caller::of(&headers("x"), &open).unwrap();
+        assert_eq!((caller.name.as_str(), caller.agent.as_str()), ("kubectl/v1 (linux)", "kubectl"));
+        let mut closed = ApiServerOptions::default();
+        closed.tokens.insert("secret".to_owned(), Client::admin("alice"));
+        assert_eq!(Caller::of(&headers("x"), &closed).unwrap_err().code, 401);
+        assert_eq!(Caller::of(&headers("secret"), &closed).unwrap().name, "alice");
+    }
+
+    #[test]
+    fn what_is_not_allowed_is_named() {
+        let mut options = ApiServerOptions::default();
+        let rules = vec![Permission {
+            verbs: vec!["get".to_owned()],
+            resources: vec!["pods".to_owned()],
+            namespaces: vec!["a".to_owned()],
+        }];
+        let bob = Client { name: "bob".to_owned(), groups: Vec::new(), rules: Some(rules) };
+        options.tokens.insert("b".to_owned(), bob);
+        let caller = Caller::of(&headers("b"), &options).unwrap();
+        let mut target = Target {
+            version: "v1".to_owned(),
+            resource: "pods".to_owned(),
+            namespace: Some("a".to_owned()),
+            ..Target::default()
+        };
+        caller.may(Verb::Get, &target).unwrap();
+        target.namespace = None;
+        let error = caller.may(Verb::List, &target).unwrap_err();
+        assert_eq!(
+            error.message,
+            "pods is forbidden: User \"bob\" cannot list resource \"pods\" in API group \"\" at the cluster scope"
+        );
+    }
+}

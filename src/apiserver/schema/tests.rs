@@ -1,0 +1,168 @@
+//! What is said here, held against what kube-apiserver 1.37.2 was recorded to say (`testdata/`).
+
+use serde_json::{Value, json};
+
+use super::{Definition, Structural};
+use crate::apiserver::Cause;
+
+const NOW: &str = "2026-11-30T00:00:00Z";
+
+fn told(causes: &[Cause]) -> Vec<[String; 3]> {
+    let mut told: Vec<[String; 3]> = causes
+        .iter()
+        .map(|cause| [cause.reason.to_owned(), cause.field.clone(), cause.message.clone()])
+        .collect();
+    told.sort();
+    told
+}
+
+fn recorded(causes: &Value) -> Vec<[String; 3]> {
+    let mut recorded: Vec<[String; 3]> =
+        serde_json::from_value(causes.clone()).expect("recorded causes");
+    recorded
+        .iter_mut()
+        .for_each(|cause| cause[2] = without_schema(&cause[2]));
+    recorded.sort();
+    recorded
+}
+
+/// A message without a schema in it: real servers show one by the names that its fields have in Go.
+fn without_schema(message: &str) -> String {
+    match message.find("}: only [") {
+        Some(end) => message[end..].to_owned(),
+        None => message.to_owned(),
+    }
+}
+
+fn compile(mut object: Value) -> Result<Definition, Vec<[String; 3]>> {
+    Definition::compile(&mut object, NOW).map_err(|error| {
+        let mut told: Vec<[String; 3]> = error.details["causes"]
+            .as_array()
+            .expect("causes")
+            .iter()
+            .map(|cause| {
+                ["reason", "field", "message"].map(|name| {
+                    cause[name].as_str().expect("a text").to_owned()
+                })
+            })
+            .collect();
+        told.iter_mut()
+            .for_each(|cause| cause[2] = without_schema(&cause[2]));
+        told.sort();
+        told
+    })
+}
+
+fn schema(definition: &Value) -> std::sync::Arc<Structural> {
+    let definition = compile(definition.clone()).expect("a definition");
+    definition.versions[0].schema.clone()
+}
+
+#[test]
+fn objects_are_judged_as_a_real_server_does() {
+    let data: Value = serde_json::from_str(include_str!("testdata/objects.json")).expect("JSON");
+    let schema = schema(&data["definition"]);
+    let mut wrong = Vec::new();
+    for case in data["cases"].as_array().expect("cases") {
+        let mut object = json!({
+            "apiVersion": "schema-check.example.com/v1",
+            "kind": "Check",
+            "metadata": {"name": "x"},
+            "spec": case["object"]["spec"],
+        });
+        schema.prune(&mut object);
+        schema.default(&mut object);
+        let told = told(&schema.validate(&object, None));
+        if let Some(causes) = case.get("causes") {
+            if told != recorded(causes) {
+                wrong.push((case["object"].clone(), told, recorded(causes)));
+            }
+        } else if !told.is_empty() || object["spec"] != case["spec"] {
+            wrong.push((case["object"].clone(), told, Vec::new()));
+        }
+    }
+    assert!(wrong.is_empty(), "{} differ: {wrong:#?}", wrong.len());
+}
+
+#[test]
+fn rules_are_run_as_a_real_server_does() {
+    let cases: Vec<Value> =
+        serde_json::from_str(include_str!("testdata/rules.json")).expect("JSON");
+    let mut wrong = Vec::new();
+    for case in &cases {
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "rules.schema-check.example.com"},
+            "spec": {
+                "group": "schema-check.example.com",
+                "scope": "Cluster",
+                "names": {"plural": "rules", "kind": "Rule"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
+                    "openAPIV3Schema": {"type": "object", "properties": {"spec": case["schema"]}},
+                }}],
+            },
+        });
+        let told = match compile(definition) {
+            Ok(definition) => {
+                let object = json!({"metadata": {"name": "x"}, "spec": case["value"]});
+                told(&definition.versions[0].schema.validate(&object, None))
+            }
+            Err(told) => told,
+        };
+        if told != recorded(&case["causes"]) {
+            wrong.push((
+                case["schema"]["x-kubernetes-validations"].to_string(),
+                told,
+                recorded(&case["causes"]),
+            ));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {} differ: {wrong:#?}",
+        wrong.len(),
+        cases.len()
+    );
+}
+
+/// The definition of a project that is served here.
+fn own() -> Value {
+    let text = include_str!("../../../manifests/crd/mysqlclusters.mysql.mainstay.dev.yaml");
+    serde_yaml::from_str(text).expect("YAML")
+}
+
+#[test]
+fn the_definition_of_clusters_compiles_with_every_rule() {
+    let object = own();
+    let rules = object.to_string().matches("\"rule\":").count();
+    let definition = compile(object).expect("a definition");
+    let compiled: usize = definition
+        .versions
+        .iter()
+        .map(|v| v.schema.rule_count())
+        .sum();
+    assert_eq!(compiled, rules);
+    assert!(rules >= 7, "{rules}");
+}
+
+#[test]
+fn definitions_are_judged_as_a_real_server_does() {
+    let cases: Vec<Value> =
+        serde_json::from_str(include_str!("testdata/definitions.json")).expect("JSON");
+    let mut wrong = Vec::new();
+    for case in &cases {
+        let object = json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": case["name"]},
+            "spec": case["spec"],
+        });
+        let told = compile(object).err().unwrap_or_default();
+        let recorded = case.get("causes").map(recorded).unwrap_or_default();
+        if told != recorded {
+            wrong.push((case["spec"].to_string(), told, recorded));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} differ: {wrong:#?}", wrong.len(), cases.len());
+}

@@ -1,0 +1,160 @@
+//! Creation.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::object::{key, metadata, text};
+use super::{Answer, Context, Halt, Reply, Served, State, convert, crd, kinds, metadata as meta};
+use crate::apiserver::patch::{self, Writer};
+use crate::apiserver::request::Request;
+use crate::apiserver::{ApiError, Cause};
+
+impl State {
+    pub(super) fn create(
+        &mut self,
+        served: &Arc<Served>,
+        request: &Request,
+        context: Context<'_>,
+    ) -> Result<Answer, Halt> {
+        self.create_object(served, request, context, request.body.clone(), false)
+    }
+
+    /// Creates `object`, whose `managedFields` are `applied` already or yet to be kept.
+    pub(super) fn create_object(
+        &mut self,
+        served: &Arc<Served>,
+        request: &Request,
+        context: Context<'_>,
+        mut object: Value,
+        applied: bool,
+    ) -> Result<Answer, Halt> {
+        let now = context.time();
+        let namespace = request.target.namespace.as_deref();
+        meta::check_type(served, &mut object)?;
+        meta::ensure_namespace(&mut object, namespace)?;
+        if !matches!(text(&object, "resourceVersion"), "" | "0") {
+            let why = "resourceVersion should not be set on objects to be created";
+            return Err(ApiError::new(500, "", why).into());
+        }
+        metadata(&mut object).remove("resourceVersion");
+        let uid = self.dice.uid();
+        meta::initialise(&mut object, &uid, &now, || self.dice.suffix());
+        let name = text(&object, "name").to_owned();
+        let mut warnings = self.decode(served, request, &mut object)?;
+        if !applied {
+            let api_version = served.api_version();
+            let writer = writer(request, "", &api_version, &now);
+            patch::track(None, &mut object, writer, served.merge());
+        }
+        self.admit(served, namespace, &name)?;
+
+        if served.traits.status
+            && let Some(object) = object.as_object_mut()
+        {
+            object.remove("status");
+        }
+        if served.traits.generation {
+            metadata(&mut object).insert("generation".to_owned(), 1.into());
+        }
+        meta::tidy(&mut object);
+        kinds::create(&served.storage, &mut object);
+
+        let mut causes = meta::validate(served, &object);
+        causes.extend(kinds::validate(&served.storage, &object, None));
+        if let Some(custom) = &served.custom {
+            causes.extend(custom.schema.validate(&object, None));
+        }
+        self.refuse(served, &name, &causes)?;
+
+        let key = key(namespace, &name);
+        if let Some(there) = self.storage_of(served).get(&key) {
+            let mut error = ApiError::already_exists(&served.info.group, &served.info.plural, &name);
+            if there.deleting {
+                error.message = format!("object is being deleted: {}", error.message);
+            }
+            if !text(&object, "generateName").is_empty() {
+                error.message.push_str(", the server was not able to generate a unique name for the object");
+                error.retry_after = Some(1);
+            }
+            return Err(error.into());
+        }
+        if crd::is_definition(served) {
+            warnings.extend(self.check_definition(&mut object, &now)?);
+        }
+        let stored = convert::to_stored(served, object, context.conversions)?;
+        if request.options.is_dry_run() {
+            return Ok(dry(served, 201, stored, warnings));
+        }
+        let stored = self.allot(&served.storage, stored)?;
+        let entry = self.put(&served.storage, key, stored);
+        if crd::is_definition(served) {
+            self.define(&entry, &now);
+        }
+        Ok(Answer {
+            reply: Reply::Object { code: 201, entry, served: Arc::clone(served) },
+            warnings,
+        })
+    }
+
+    /// What decoding does: unknown fields go (or are refused), defaults come. Gives warnings.
+    pub(super) fn decode(
+        &self,
+        served: &Served,
+        request: &Request,
+        object: &mut Value,
+    ) -> Result<Vec<String>, ApiError> {
+        let mut problems = request.duplicates.clone();
+        let kind = &served.info.kind;
+        let refuse = |problem: &str| {
+            let version = &served.info.version;
+            ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {problem}"))
+        };
+        let unknown = match &served.custom {
+            Some(custom) => custom.schema.prune(object),
+            None => served.merge().decode(kind, object).map_err(|problem| refuse(&problem))?,
+        };
+        problems.extend(unknown.into_iter().map(|path| format!("unknown field {path:?}")));
+        match &served.custom {
+            Some(custom) => custom.schema.default(object),
+            None => {
+                patch::drop_nulls(object);
+                kinds::default(&served.storage, object);
+                served.merge().complete(object);
+            }
+        }
+        match request.options.field_validation.as_str() {
+            _ if problems.is_empty() => Ok(Vec::new()),
+            "Ignore" => Ok(Vec::new()),
+            "Strict" => Err(refuse(&format!("strict decoding error: {}", problems.join(", ")))),
+            _ => Ok(problems),
+        }
+    }
+
+    /// Refuses what is invalid.
+    pub(super) fn refuse(&self, served: &Served, name: &str, causes: &[Cause]) -> Result<(), ApiError> {
+        if causes.is_empty() {
+            return Ok(());
+        }
+        Err(ApiError::invalid(&served.info.group, &served.info.kind, name, causes))
+    }
+}
+
+/// Who writes.
+pub(super) fn writer<'a>(
+    request: &'a Request,
+    subresource: &'a str,
+    api_version: &'a str,
+    time: &'a str,
+) -> Writer<'a> {
+    Writer { manager: request.manager(), subresource, api_version, time }
+}
+
+/// The answer to a dry run: the object as it would be.
+pub(super) fn dry(served: &Served, code: u16, mut object: Value, warnings: Vec<String>) -> Answer {
+    if served.form == super::Form::Events {
+        super::events::to_events_group(&mut object);
+    }
+    served.name_type(&mut object);
+    Answer { reply: Reply::Value { code, value: object }, warnings }
+}

@@ -1,0 +1,157 @@
+//! `mainstay apiserver`: an API server in memory.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use tokio::net::TcpListener;
+
+use crate::apiserver::{ApiServer, ApiServerOptions, Client};
+
+/// Options of `mainstay apiserver`.
+#[derive(Debug, Args)]
+pub(super) struct ApiServerArgs {
+    /// Address to listen on; port 0 takes any that is free
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    listen: SocketAddr,
+    /// Serve HTTPS, with a certificate that is made for this run
+    #[arg(long)]
+    tls: bool,
+    /// Where to write the kubeconfig; a file in the temporary directory where this is left out
+    #[arg(long, value_name = "FILE")]
+    kubeconfig_out: Option<PathBuf>,
+    /// Let in only who has this token (may be repeated); the kubeconfig gets the first
+    #[arg(long = "token", value_name = "NAME=TOKEN", value_parser = token)]
+    tokens: Vec<(String, String)>,
+    /// Events kept for each resource: how far back a watch can begin
+    #[arg(long, default_value_t = ApiServerOptions::default().history, value_name = "EVENTS")]
+    history: usize,
+    /// Seed of UIDs, generated names and faults
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+fn token(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, token)) if !name.is_empty() && !token.is_empty() => {
+            Ok((name.to_owned(), token.to_owned()))
+        }
+        _ => Err("NAME=TOKEN is wanted".to_owned()),
+    }
+}
+
+/// Serves until SIGTERM or SIGINT. Prints the path of the kubeconfig once it listens.
+pub(super) async fn run(args: ApiServerArgs) -> Result<(), Box<dyn Error>> {
+    let listener = TcpListener::bind(args.listen)
+        .await
+        .map_err(|error| format!("can't listen on {}: {error}", args.listen))?;
+    let address = listener.local_addr()?;
+    let (tls, authority) = if args.tls {
+        let (config, authority) = certificate(address)?;
+        (Some(config), Some(authority))
+    } else {
+        (None, None)
+    };
+    let tokens: BTreeMap<String, Client> = args
+        .tokens
+        .iter()
+        .map(|(name, token)| (token.clone(), Client::admin(name)))
+        .collect();
+    let server = ApiServer::new(ApiServerOptions {
+        history: args.history,
+        seed: args.seed,
+        tokens,
+        ..ApiServerOptions::default()
+    });
+    let path = args.kubeconfig_out.unwrap_or_else(|| {
+        std::env::temp_dir().join(format!("mainstay-{}.kubeconfig", address.port()))
+    });
+    let token = args.tokens.first().map(|(_, token)| token.as_str());
+    write_private(&path, &kubeconfig(address, authority.as_deref(), token))?;
+    println!("{}", path.display());
+    server.serve(listener, tls, stopped()?).await;
+    Ok(())
+}
+
+/// Ready at SIGTERM or SIGINT.
+fn stopped() -> std::io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            biased;
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// A certificate for the address and for `localhost`, with its PEM.
+fn certificate(address: SocketAddr) -> Result<(Arc<rustls::ServerConfig>, String), Box<dyn Error>> {
+    let names = vec!["localhost".to_owned(), address.ip().to_string()];
+    let pair = rcgen::generate_simple_self_signed(names)?;
+    let key = PrivatePkcs8KeyDer::from(pair.signing_key.serialize_der());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(vec![pair.cert.der().clone()], key.into())?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok((Arc::new(config), pair.cert.pem()))
+}
+
+/// A kubeconfig for a server at `address`.
+fn kubeconfig(address: SocketAddr, authority: Option<&str>, token: Option<&str>) -> String {
+    let scheme = if authority.is_some() { "https" } else { "http" };
+    let authority = authority
+        .map(|pem| format!("    certificate-authority-data: {}\n", STANDARD.encode(pem)))
+        .unwrap_or_default();
+    let user = token.map_or_else(|| "{}".to_owned(), |token| format!("{{token: {token:?}}}"));
+    format!(
+        "apiVersion: v1\nkind: Config\nclusters:\n- name: mainstay\n  cluster:\n    server: {scheme}://{address}\n\
+         {authority}users:\n- name: mainstay\n  user: {user}\ncontexts:\n- name: mainstay\n  context:\n    \
+         cluster: mainstay\n    user: mainstay\n    namespace: default\ncurrent-context: mainstay\n"
+    )
+}
+
+/// Writes a file that only its owner can read: there may be a token in it.
+fn write_private(path: &Path, text: &str) -> Result<(), String> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let written = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| format!("can't write {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kubeconfig_is_one_that_clients_read() {
+        let text = kubeconfig("127.0.0.1:6443".parse().unwrap(), Some("PEM"), Some("t"));
+        let value: serde_json::Value = serde_yaml::from_str(&text).unwrap();
+        assert_eq!(
+            value["clusters"][0]["cluster"]["server"],
+            "https://127.0.0.1:6443"
+        );
+        assert_eq!(
+            value["clusters"][0]["cluster"]["certificate-authority-data"],
+            "UEVN"
+        );
+        assert_eq!(value["users"][0]["user"]["token"], "t");
+        assert!(token("a=").is_err() && token("a=b=c").is_ok());
+    }
+}

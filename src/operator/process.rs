@@ -1,0 +1,88 @@
+//! The operator as a process: signals, telemetry, the probes' listener, and the operator proper.
+
+use std::net::SocketAddr;
+
+use tokio::net::TcpListener;
+
+use super::service::{Operator, Options, RunError};
+use crate::client::{Client, ClientOptions, Config, ConfigSource};
+use crate::runtime::{Health, Shutdown, Telemetry};
+
+/// How the process is to run.
+#[derive(Clone, Debug)]
+pub struct ProcessOptions {
+    /// Where the API server is found.
+    pub source: ConfigSource,
+    /// Address of probes and metrics.
+    pub listen: SocketAddr,
+    /// Client limits.
+    pub client: ClientOptions,
+    /// The operator proper.
+    pub operator: Options,
+}
+
+/// Runs until SIGTERM or SIGINT.
+pub async fn run(options: ProcessOptions) -> Result<(), RunError> {
+    let stop = Shutdown::on_signals().map_err(|e| RunError::Setup(format!("signals: {e}")))?;
+    let telemetry = Telemetry::install().map_err(RunError::Setup)?;
+    let health = Health::new();
+    let listener = TcpListener::bind(options.listen)
+        .await
+        .map_err(|error| RunError::Listen {
+            address: options.listen,
+            error,
+        })?;
+    let config = Config::load(&options.source).await?;
+    let in_cluster = std::env::var_os("POD_NAME").is_some();
+    let client = Client::new(config, options.client)?;
+    let operator = Operator::new(client.clone(), options.operator, &health)?;
+
+    // Probes answer before anything else is up.
+    let last = Shutdown::new();
+    let probes = tokio::spawn(health.serve(
+        listener,
+        telemetry,
+        Some(operator.leadership()),
+        last.clone(),
+    ));
+    check_access(&client, &options.source, in_cluster).await?;
+
+    let left = operator.run(stop).await?;
+    last.trigger();
+    let _ = probes.await;
+    tracing::info!(left, "stopped");
+    Ok(())
+}
+
+/// Whether we are let in. Outside a cluster a person waits for the answer; inside, an API server
+/// that is down for now is waited for.
+async fn check_access(
+    client: &Client,
+    source: &ConfigSource,
+    in_cluster: bool,
+) -> Result<(), RunError> {
+    let server = client.server();
+    match client.server_version().await {
+        Ok(version) => {
+            tracing::info!(server, version, "connected");
+            Ok(())
+        }
+        Err(error) if in_cluster && error.is_transient() => {
+            tracing::warn!(server, %error, "the API server does not answer yet");
+            Ok(())
+        }
+        Err(error) => {
+            let origin = match (&source.kubeconfig, &source.context) {
+                (Some(file), Some(context)) => format!("{}, {context}", file.display()),
+                (Some(file), None) => file.display().to_string(),
+                (None, Some(context)) => format!("KUBECONFIG or the default file, {context}"),
+                (None, None) => "KUBECONFIG, the pod's service account or the default file".into(),
+            };
+            Err(RunError::ApiServer {
+                server: server.to_owned(),
+                origin,
+                error: Box::new(error),
+            })
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The Node objects. Pure.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::kinds::Node;
+use crate::runtime::Kind as _;
+
+/// One write that is due.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Write {
+    /// Create a Node.
+    Create(Value),
+    /// Merge into a Node's status.
+    Status(String, Value),
+}
+
+/// The name of a node, counted from 0.
+pub(super) fn name(index: usize) -> String {
+    format!("node-{}", index + 1)
+}
+
+/// What is to be written so that the node is there and ready (or not), at its address.
+pub(super) fn decide(
+    index: usize,
+    address: &str,
+    ready: bool,
+    live: Option<&Node>,
+    now: Timestamp,
+) -> Option<Write> {
+    let Some(live) = live else {
+        return Some(Write::Create(node(index)));
+    };
+    let mut known = live.status.conditions.iter().flatten();
+    let wanted = if ready { "True" } else { "Unknown" };
+    if known.any(|c| c.type_ == "Ready" && c.status == wanted) {
+        return None;
+    }
+    Some(Write::Status(
+        live.meta().name.clone(),
+        json!({
+            "metadata": { "uid": live.meta().uid },
+            "status": status(&live.meta().name, address, ready, now),
+        }),
+    ))
+}
+
+fn node(index: usize) -> Value {
+    let name = name(index);
+    // Each node is a zone of its own: a topology to spread over.
+    let zone = char::from(b'a' + u8::try_from(index % 26).unwrap_or(0));
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": arch(),
+                "topology.kubernetes.io/region": "local",
+                "topology.kubernetes.io/zone": format!("local-{zone}"),
+            },
+        },
+        "spec": { "providerID": format!("sandbox://{name}") },
+    })
+}
+
+/// As Kubernetes names it.
+fn arch() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+fn status(name: &str, address: &str, ready: bool, now: Timestamp) -> Value {
+    let now = format!("{now:.0}");
+    let condition = |kind: &str, status: &str, reason: &str, message: &str| {
+        json!({
+            "type": kind, "status": status, "reason": reason, "message": message,
+            "lastHeartbeatTime": now, "lastTransitionTime": now,
+        })
+    };
+    let pressure = |kind: &str, what: &str| {
+        let reason = format!("KubeletHasSufficient{what}");
+        condition(
+            kind,
+            "False",
+            &reason,
+            &format!("kubelet has sufficient {what}"),
+        )
+    };
+    let ready = if ready {
+        condition(
+            "Ready",
+            "True",
+            "KubeletReady",
+            "kubelet is posting ready status",
+        )
+    } else {
+        condition(
+            "Ready",
+            "Unknown",
+            "NodeStatusUnknown",
+            "Kubelet stopped posting node status.",
+        )
+    };
+    // One machine is behind all nodes, so their sizes are no promise; they are large enough for what
+    // is run here.
+    let resources =
+        json!({ "cpu": "64", "memory": "256Gi", "pods": "110", "ephemeral-storage": "1Ti" });
+    json!({
+        "conditions": [
+            pressure("MemoryPressure", "Memory"),
+            pressure("DiskPressure", "Disk"),
+            pressure("PIDPressure", "PID"),
+            ready,
+        ],
+        "addresses": [
+            { "type": "InternalIP", "address": address },
+            { "type": "Hostname", "address": name },
+        ],
+        "capacity": resources,
+        "allocatable": resources,
+        "nodeInfo": {
+            "architecture": arch(),
+            "operatingSystem": "linux",
+            "osImage": "Mainstay sandbox",
+            "kernelVersion": "",
+            "containerRuntimeVersion": concat!("sandbox://", env!("CARGO_PKG_VERSION")),
+            "kubeletVersion": concat!("v", env!("CARGO_PKG_VERSION"), "-mainstay"),
+            "kubeProxyVersion": "",
+            "machineID": "", "systemUUID": "", "bootID": "",
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_created_then_made_ready_then_left_alone() {
+        let now = Timestamp::UNIX_EPOCH;
+        let Some(Write::Create(mut node)) = decide(0, "10.0.0.1", true, None, now) else {
+            panic!()
+        };
+        assert_eq!(
+            node["metadata"]["labels"]["topology.kubernetes.io/zone"],
+            "local-a"
+        );
+        let live: Node = serde_json::from_value(node.clone()).unwrap();
+        let Some(Write::Status(name, patch)) = decide(0, "10.0.0.1", true, Some(&live), now) else {
+            panic!()
+        };
+        assert_eq!(name, "node-1");
+        node["status"] = patch["status"].clone();
+        let live: Node = serde_json::from_value(node).unwrap();
+        assert_eq!(decide(0, "10.0.0.1", true, Some(&live), now), None);
+        assert!(matches!(
+            decide(0, "10.0.0.1", false, Some(&live), now),
+            Some(Write::Status(..))
+        ));
+    }
+}
