@@ -27,6 +27,7 @@ mod stores;
 #[cfg(test)]
 mod tests;
 mod volumes;
+mod writer;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -47,6 +48,7 @@ pub use kubelet::PodFacts;
 use runtime::ContainerRuntime;
 pub use runtime::{Models, ProcessOptions, Processes};
 use stores::{Bells, Stores};
+use writer::Writer;
 
 /// Until a pod that does not answer is given up, as an operator would over a real network.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -144,7 +146,9 @@ impl Node {
             tasks.spawn(writer.run(stop.clone()));
         }
         let control = Control {
-            client: self.client.clone(),
+            writer: Writer {
+                client: self.client.clone(),
+            },
             stores: self.stores.clone(),
             bells: bells.clone(),
             runtime: Arc::clone(&self.runtime),

@@ -12,7 +12,7 @@ pub(super) enum Write {
     /// Create a Node.
     Create(Value),
     /// Merge into a Node's status.
-    Status(String, Value),
+    Status(Value),
 }
 
 /// The name of a node, counted from 0.
@@ -36,13 +36,10 @@ pub(super) fn decide(
     if known.any(|c| c.type_ == "Ready" && c.status == wanted) {
         return None;
     }
-    Some(Write::Status(
-        live.meta().name.clone(),
-        json!({
-            "metadata": { "uid": live.meta().uid },
-            "status": status(&live.meta().name, address, ready, now),
-        }),
-    ))
+    Some(Write::Status(json!({
+        "metadata": { "uid": live.meta().uid },
+        "status": status(&live.meta().name, address, ready, now),
+    })))
 }
 
 fn node(index: usize) -> Value {
@@ -152,10 +149,10 @@ mod tests {
             "local-a"
         );
         let live: Node = serde_json::from_value(node.clone()).unwrap();
-        let Some(Write::Status(name, patch)) = decide(0, "10.0.0.1", true, Some(&live), now) else {
+        let Some(Write::Status(patch)) = decide(0, "10.0.0.1", true, Some(&live), now) else {
             panic!()
         };
-        assert_eq!(name, "node-1");
+        assert_eq!(node["metadata"]["name"], "node-1");
         node["status"] = patch["status"].clone();
         let live: Node = serde_json::from_value(node).unwrap();
         assert_eq!(decide(0, "10.0.0.1", true, Some(&live), now), None);

@@ -115,11 +115,10 @@ impl World {
     /// The last requests, and the pods: for messages.
     fn history(&self) -> String {
         let all = self.api.audit(0);
-        let lines = all.iter().filter(|event| event.verb != "get").rev().take(80).rev().map(|event| {
+        let lines = all.iter().filter(|event| event.verb != "get").map(|event| {
             format!(
-                "{} {} {} {} {}/{} {} {}",
+                "{} {} {} {}/{} {} {}",
                 event.at,
-                event.client,
                 event.verb,
                 event.resource,
                 event.namespace,
@@ -277,13 +276,12 @@ async fn a_pod_is_scheduled_started_ready_stopped_and_removed() {
     assert_eq!(pod["status"]["podIP"], facts.ip.to_string());
     assert_eq!(facts.running, [("mysql".to_owned(), 0)]);
 
+    // Events that are held back come within this time.
+    sleep(Duration::from_secs(3600)).await;
     let rest = world.api.write_count();
-    sleep(Duration::from_secs(60)).await;
-    assert_eq!(
-        world.api.write_count(),
-        rest,
-        "a pod at rest costs no writes"
-    );
+    sleep(Duration::from_secs(3600)).await;
+    let writes = world.api.write_count() - rest;
+    assert_eq!(writes, 0, "a pod at rest costs no writes");
 
     let begun = Instant::now();
     let options = DeleteOptions::default();

@@ -80,7 +80,6 @@ struct Entry {
     place: PodRef,
     node: String,
     view: watch::Sender<View>,
-    running: BTreeSet<ContainerRun>,
     task: Option<AbortHandle>,
 }
 
@@ -177,7 +176,6 @@ impl Kubelet {
                 place,
                 node: node.to_owned(),
                 view,
-                running: BTreeSet::new(),
                 task: None,
             },
         );
@@ -209,11 +207,21 @@ impl Kubelet {
     /// All pods that there are, by namespace and name.
     pub(super) fn facts(&self) -> Vec<PodFacts> {
         let state = self.lock();
-        let mut facts: Vec<_> = state
-            .pods
-            .values()
-            .map(|entry| state.facts(entry))
-            .collect();
+        let facts = state.pods.values().map(|entry| {
+            let place = &entry.place;
+            let key = ObjectKey::new(&place.namespace, &place.name);
+            PodFacts {
+                namespace: place.namespace.clone(),
+                name: place.name.clone(),
+                uid: place.uid.clone(),
+                node: entry.node.clone(),
+                ip: place.ip,
+                host: place.host.clone(),
+                running: self.runtime.running(place).into_iter().collect(),
+                cut: state.links.get(&key).is_some_and(Link::is_cut),
+            }
+        });
+        let mut facts: Vec<_> = facts.collect();
         facts.sort_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
         facts
     }
@@ -268,11 +276,17 @@ impl Kubelet {
         let Some(place) = self.find(namespace, name) else {
             return false;
         };
-        let running = self.lock().running(&place.uid);
-        for run in &running {
-            self.runtime.signal(&place, run, Signal::Kill);
+        self.kill_all(&place)
+    }
+
+    fn kill_all(&self, place: &PodRef) -> bool {
+        let running = self.runtime.running(place);
+        let any = !running.is_empty();
+        for (container, run) in running {
+            let run = ContainerRun { container, run };
+            self.runtime.signal(place, &run, Signal::Kill);
         }
-        !running.is_empty()
+        any
     }
 
     /// SIGKILL of a pod's mysqld; false where none runs.
@@ -299,10 +313,7 @@ impl Kubelet {
             if let Some(task) = entry.task {
                 task.abort();
             }
-            for (container, run) in self.runtime.running(&entry.place) {
-                let run = ContainerRun { container, run };
-                self.runtime.signal(&entry.place, &run, Signal::Kill);
-            }
+            self.kill_all(&entry.place);
             state.attached.retain(|_, holder| *holder != uid);
         }
     }
@@ -340,33 +351,8 @@ impl Kubelet {
 }
 
 impl State {
-    fn facts(&self, entry: &Entry) -> PodFacts {
-        let place = &entry.place;
-        let key = ObjectKey::new(&place.namespace, &place.name);
-        let running = entry.running.iter();
-        PodFacts {
-            namespace: place.namespace.clone(),
-            name: place.name.clone(),
-            uid: place.uid.clone(),
-            node: entry.node.clone(),
-            ip: place.ip,
-            host: place.host.clone(),
-            running: running
-                .map(|run| (run.container.clone(), run.run))
-                .collect(),
-            cut: self.links.get(&key).is_some_and(Link::is_cut),
-        }
-    }
-
     fn link(&mut self, namespace: &str, name: &str) -> Link {
         let key = ObjectKey::new(namespace, name);
         self.links.entry(key).or_default().clone()
-    }
-
-    fn running(&self, uid: &str) -> BTreeSet<ContainerRun> {
-        self.pods
-            .get(uid)
-            .map(|entry| entry.running.clone())
-            .unwrap_or_default()
     }
 }
