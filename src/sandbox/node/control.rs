@@ -14,8 +14,10 @@ use super::stores::{Bells, Stores, all, refs};
 use super::writer::Writer;
 use super::{endpoints, nodes, scheduling, volumes};
 use crate::client::{Error, POD, Patch, RawRequest};
-use crate::runtime::{EventRecorder, EventType, ObjectKey, ObjectRef};
+use crate::runtime::{EventRecorder, EventType, Kind as _, ObjectKey, ObjectRef};
 
+/// Without anything that changes, a pass is made after this time: nodes are lost by time alone.
+const LOOK: Duration = Duration::from_secs(10);
 const STATUS: Option<&str> = Some("status");
 /// After a write that failed, a pass is made at the latest after this time.
 const RETRY: Duration = Duration::from_secs(1);
@@ -68,7 +70,9 @@ impl Control {
                 Loop::Endpoints => self.endpoints().await,
             };
             match passed {
-                Ok(()) => bell.notified().await,
+                Ok(()) => {
+                    let _ = timeout(LOOK, bell.notified()).await;
+                }
                 Err(error) => {
                     tracing::debug!(control = ?which, %error, "a write failed");
                     let _ = timeout(RETRY, bell.notified()).await;
@@ -84,20 +88,46 @@ impl Control {
                 .create(classes, "", &volumes::standard_class())
                 .await?;
         }
-        for (index, address, up) in self.kubelet.nodes() {
-            let key = ObjectKey::new("", &nodes::name(index));
+        for node in self.kubelet.nodes() {
+            let key = ObjectKey::new("", &nodes::name(node.index));
             let live = nodes.get(&key).ok().flatten();
             let now = self.writer.client.environment().now();
-            match nodes::decide(index, &address.to_string(), up, live.as_deref(), now) {
-                None => continue,
-                Some(nodes::Write::Create(body)) => self.writer.create(nodes, "", &body).await?,
+            let (address, up) = (node.address.to_string(), node.lost.is_none());
+            match nodes::decide(node.index, &address, up, live.as_deref(), now) {
+                None => {}
+                Some(nodes::Write::Create(body)) => {
+                    self.writer.create(nodes, "", &body).await?;
+                    // Its status is to come.
+                    self.bells.nodes.notify_one();
+                }
                 Some(nodes::Write::Status(patch)) => {
                     let patch = Patch::Strategic(&patch);
                     self.writer.patch(nodes, &key, STATUS, patch).await?;
                 }
             }
-            // A Node that was just created has its status to come.
-            self.bells.nodes.notify_one();
+            if let Some(lost) = node.lost {
+                self.lost_node(&key.name, lost.elapsed()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn lost_node(&self, name: &str, lost: Duration) -> Result<(), Error> {
+        let pods = &self.stores.pods;
+        let now = self.writer.client.environment().now();
+        for pod in all(pods).iter().filter(|pod| pod.node() == name) {
+            let key = pod.meta().key();
+            match nodes::on_lost_node(pod, lost, now) {
+                None => {}
+                Some(nodes::Lost::NotReady(patch)) => {
+                    let patch = Patch::Strategic(&patch);
+                    self.writer.patch(pods, &key, STATUS, patch).await?;
+                }
+                Some(nodes::Lost::Evict) => {
+                    let uid = &pod.meta().uid;
+                    self.writer.delete(pods, &key, uid).await?;
+                }
+            }
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ mod control;
 mod endpoints;
 mod kinds;
 mod kubelet;
+mod logs;
 mod machine;
 mod nodes;
 mod runtime;
@@ -35,9 +36,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use tokio::io::AsyncRead;
 use tokio::time::timeout;
 
-use crate::apiserver::{PodDial, PodStream};
+use crate::apiserver::{LogOptions, PodDial, PodStream};
 use crate::client::{Client, Stream};
 use crate::instance::PORT;
 use crate::operator::instances::{Address, DialError, InstanceDial, secure};
@@ -266,5 +268,24 @@ impl PodDial for Node {
             let stream = node.kubelet.dial(&namespace, &pod, port, tls).await?;
             Ok(Box::new(stream) as Box<dyn PodStream>)
         })
+    }
+
+    fn log(
+        &self,
+        namespace: &str,
+        pod: &str,
+        options: LogOptions,
+    ) -> BoxFuture<'static, io::Result<Box<dyn AsyncRead + Send + Unpin>>> {
+        let file = match &self.options.runtime {
+            Runtime::Models(_) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "modelled containers write no log",
+            )),
+            Runtime::Processes(processes) => {
+                let container = options.container.as_deref().unwrap_or("mysql");
+                Ok(processes.log(namespace, pod, container))
+            }
+        };
+        Box::pin(async move { logs::open(file?, options).await })
     }
 }

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use super::kinds::Pod;
 use super::machine::ContainerRun;
@@ -73,7 +74,16 @@ struct State {
 
 struct NodeState {
     address: IpAddr,
-    up: bool,
+    failed: Option<Instant>,
+}
+
+/// A node, as others see it.
+pub(super) struct NodeFacts {
+    /// Counted from 0.
+    pub(super) index: usize,
+    pub(super) address: IpAddr,
+    /// Since when it counts as lost.
+    pub(super) lost: Option<Instant>,
 }
 
 struct Entry {
@@ -97,7 +107,10 @@ impl Kubelet {
         let nodes = (0..count.max(1)).map(|_| {
             let address = runtime.address(&taken);
             taken.insert(address);
-            NodeState { address, up: true }
+            NodeState {
+                address,
+                failed: None,
+            }
         });
         let state = State {
             nodes: nodes.collect(),
@@ -114,13 +127,18 @@ impl Kubelet {
         }
     }
 
-    /// Index, address and health of each node.
-    pub(super) fn nodes(&self) -> Vec<(usize, IpAddr, bool)> {
+    /// All nodes. One that failed counts as lost a while later: nobody tells.
+    pub(super) fn nodes(&self) -> Vec<NodeFacts> {
         let state = self.lock();
-        let nodes = state.nodes.iter().enumerate();
-        nodes
-            .map(|(index, node)| (index, node.address, node.up))
-            .collect()
+        let facts = |(index, node): (usize, &NodeState)| {
+            let lost = node.failed.map(|at| at + nodes::MONITOR_GRACE);
+            NodeFacts {
+                index,
+                address: node.address,
+                lost: lost.filter(|lost| *lost <= Instant::now()),
+            }
+        };
+        state.nodes.iter().enumerate().map(facts).collect()
     }
 
     /// Secrets, ConfigMaps or claims have changed.
@@ -158,7 +176,7 @@ impl Kubelet {
         let Some(index) = (0..state.nodes.len()).find(|index| nodes::name(*index) == node) else {
             return;
         };
-        if !state.begun || !state.nodes[index].up {
+        if !state.begun || state.nodes[index].failed.is_some() {
             return;
         }
         let place = self.place(&state, pod);
@@ -301,7 +319,7 @@ impl Kubelet {
         let Some(index) = (0..state.nodes.len()).find(|index| nodes::name(*index) == node) else {
             return;
         };
-        state.nodes[index].up = false;
+        state.nodes[index].failed.get_or_insert_with(Instant::now);
         let lost: Vec<String> = (state.pods.iter())
             .filter(|(_, entry)| entry.node == node)
             .map(|(uid, _)| uid.clone())
@@ -326,7 +344,7 @@ impl Kubelet {
             let Some(index) = found else {
                 return;
             };
-            state.nodes[index].up = true;
+            state.nodes[index].failed = None;
         }
         for pod in super::stores::all(&self.stores.pods) {
             if pod.node() == node {
