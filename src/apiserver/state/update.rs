@@ -61,7 +61,12 @@ impl State {
                 let writer = writer(request, "", &api_version, &now);
                 let force = request.options.force == Some(true);
                 let mut object = named_body(object, name);
-                patch::confine(&mut object, "", served.traits.status, served.custom.is_some());
+                patch::confine(
+                    &mut object,
+                    "",
+                    served.traits.status,
+                    served.custom.is_some(),
+                );
                 let object = patch::apply(None, &object, writer, force, served.merge())?;
                 self.create_object(served, request, context, object, true)
             }
@@ -99,7 +104,12 @@ impl State {
                 meta::check_name(&body, name)?;
                 let api_version = served.api_version();
                 let subresource = request.target.subresource.as_deref().unwrap_or_default();
-                patch::confine(&mut body, subresource, served.traits.status, served.custom.is_some());
+                patch::confine(
+                    &mut body,
+                    subresource,
+                    served.traits.status,
+                    served.custom.is_some(),
+                );
                 let writer = writer(request, subresource, &api_version, now);
                 let force = request.options.force == Some(true);
                 new = patch::apply(Some(old), &body, writer, force, served.merge())?;
