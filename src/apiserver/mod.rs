@@ -17,6 +17,7 @@ mod info;
 mod options;
 mod patch;
 mod pods;
+mod protobuf;
 mod registry;
 mod request;
 mod schema;

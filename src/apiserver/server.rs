@@ -17,7 +17,7 @@ use super::options::ApiServerOptions;
 use super::pods::PodDial;
 use super::request::{Options, Request, Target, Verb};
 use super::state::{Answer, Context, Conversions, Halt, State};
-use super::webhook::Webhooks;
+use super::webhook::{self, Webhooks};
 
 /// Namespaces that every cluster has.
 const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -112,7 +112,7 @@ impl ApiServer {
     }
 
     /// Sets how conversion webhooks are reached, in place of TCP and the cluster's DNS names.
-    pub fn set_webhook_dialer(&self, dialer: Arc<dyn super::webhook::WebhookDial>) {
+    pub fn set_webhook_dialer(&self, dialer: Arc<dyn webhook::WebhookDial>) {
         self.shared.webhooks.set_dialer(dialer);
     }
 
@@ -180,6 +180,16 @@ impl ApiServer {
             .clone()
     }
 
+    /// A pod behind a Service: its name, its address and the port that `port` leads to.
+    pub(super) fn backend(
+        &self,
+        namespace: &str,
+        service: &str,
+        port: u16,
+    ) -> Option<(String, String, u16)> {
+        self.state().backend(namespace, service, port)
+    }
+
     pub(super) fn webhooks(&self) -> &Webhooks {
         &self.shared.webhooks
     }
@@ -239,8 +249,12 @@ impl ApiServer {
                 }
                 Err(Halt::Refused(error)) => return Err(error),
                 Err(Halt::Convert(need)) => {
-                    let converted = self.webhooks().convert(&need).await?;
-                    known.learn(&need, converted);
+                    let objects = vec![need.object.clone()];
+                    let converted =
+                        webhook::convert(self, objects, &need.desired, &need.webhook).await?;
+                    for converted in converted {
+                        known.learn(&need, converted);
+                    }
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! `mainstay instance`: the manager inside a MySQL container.
 
-use std::{error::Error, io, net::SocketAddr, path::PathBuf};
+use std::{error::Error, net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Subcommand};
 
@@ -114,19 +114,11 @@ pub(super) async fn run(args: InstanceArgs) -> Result<(), Box<dyn Error>> {
         }
         Action::Run(args) => {
             if args.stop_with_stdin {
-                std::thread::spawn(stop_with_stdin);
+                std::thread::spawn(super::stop_with_stdin);
             }
             Ok(instance::run(settings(*args)?).await?)
         }
     }
-}
-
-/// Waits for the end of standard input, then for what a SIGTERM does.
-fn stop_with_stdin() {
-    // A thread of its own: an asynchronous read would hold up the end of the process.
-    let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
-    tracing::info!("standard input has ended");
-    let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGTERM);
 }
 
 fn settings(args: RunArgs) -> Result<Settings, InstanceError> {

@@ -6,6 +6,7 @@ mod demo;
 mod instance;
 mod run;
 
+use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -54,4 +55,12 @@ pub async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Waits for the end of standard input, then for what a SIGTERM does.
+fn stop_with_stdin() {
+    // A thread of its own: an asynchronous read would hold up the end of the process.
+    let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+    tracing::info!("standard input has ended");
+    let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGTERM);
 }

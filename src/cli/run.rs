@@ -70,9 +70,9 @@ pub(super) struct RunArgs {
         default_value = "docker.io/library/mainstay:dev"
     )]
     operator_image: String,
-    /// Stop when standard input ends: for a parent that must not leave it behind
+    /// Stop, as on SIGTERM, once standard input ends: whoever started this is gone
     #[arg(long, hide = true)]
-    until_stdin_ends: bool,
+    stop_with_stdin: bool,
     /// Log lines for people or for machines
     #[arg(long, env = "MAINSTAY_LOG_FORMAT", value_enum, default_value_t = Format::Text)]
     log_format: Format,
@@ -100,8 +100,8 @@ pub(super) async fn run(args: RunArgs) -> Result<(), RunError> {
         Format::Json => LogFormat::Json,
     };
     init_tracing(format, &args.log);
-    if args.until_stdin_ends {
-        std::thread::spawn(stop_when_stdin_ends);
+    if args.stop_with_stdin {
+        std::thread::spawn(super::stop_with_stdin);
     }
     let identity = identity();
     let version = env!("CARGO_PKG_VERSION");
@@ -135,12 +135,6 @@ pub(super) async fn run(args: RunArgs) -> Result<(), RunError> {
         },
     })
     .await
-}
-
-/// Sends this process SIGTERM once its standard input is closed, whoever held it open.
-fn stop_when_stdin_ends() {
-    let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-    let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGTERM);
 }
 
 /// Names this process in the Lease: the pod and its UID, or host and process.

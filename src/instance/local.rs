@@ -6,9 +6,9 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use crate::sync::watch;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use nix::{sys::signal::Signal, unistd::Pid};
-use tokio::sync::watch;
 
 use super::{
     Follow, InstanceError, aside,

@@ -10,6 +10,7 @@ mod harness;
 mod histories;
 mod history;
 mod ledger;
+mod model;
 mod process;
 mod roles;
 mod starts;

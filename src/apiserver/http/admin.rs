@@ -35,7 +35,9 @@ pub(super) fn faults(
                 .ok_or_else(|| ApiError::bad_request("a list of rules is wanted"))?;
             let rules = rules.iter().map(rule).collect::<Result<Vec<_>, _>>()?;
             faults.clear();
-            rules.into_iter().for_each(|rule| drop(faults.add(rule)));
+            for rule in rules {
+                faults.add(rule);
+            }
         }
         ("DELETE", []) => faults.clear(),
         ("DELETE", [id]) => {

@@ -5,7 +5,9 @@ mod admin;
 mod answer;
 mod body;
 mod document;
+mod json;
 mod page;
+mod pods;
 mod respond;
 mod route;
 mod stream;
@@ -169,3 +171,6 @@ pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
 pub(super) async fn never<T>() -> T {
     poll_fn(|_| Poll::Pending).await
 }
+
+#[cfg(test)]
+mod tests;

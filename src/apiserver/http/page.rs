@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::accept::{Media, Shape};
-use crate::apiserver::state::{Entry, Form, Need, Page, Served};
-use crate::apiserver::{ApiError, ApiServer};
+use crate::apiserver::state::{Entry, Form, Page, Served};
+use crate::apiserver::{ApiError, ApiServer, webhook as webhooks};
 
 /// One object, complete, in the version that is served.
 pub(super) async fn object(
@@ -36,13 +36,10 @@ async fn item(
             let mut object = entry.value();
             object["apiVersion"] = storage_api_version.as_str().into();
             object["kind"] = served.info.kind.as_str().into();
-            let need = Need {
-                object,
-                desired: served.api_version(),
-                webhook: webhook.clone(),
-            };
-            let converted = server.webhooks().convert(&need).await?;
-            out.extend_from_slice(converted.to_string().as_bytes());
+            let desired = served.api_version();
+            for converted in webhooks::convert(server, vec![object], &desired, webhook).await? {
+                out.extend_from_slice(converted.to_string().as_bytes());
+            }
         }
         _ => served.write(entry, out, typed),
     }

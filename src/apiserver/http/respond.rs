@@ -13,12 +13,12 @@ use super::accept::{Media, takes_gzip};
 use super::answer::{self, Gzip};
 use super::route::{self, Route};
 use super::stream::{self, Sickness};
-use super::{Body, Control, admin, body, document, never, page};
+use super::{Body, Control, admin, body, document, never, page, pods};
 use crate::apiserver::audit::AuditEvent;
 use crate::apiserver::auth::Caller;
 use crate::apiserver::faults::{Fault, Subject};
 use crate::apiserver::registry::qualified;
-use crate::apiserver::request::{Request, Target, Verb};
+use crate::apiserver::request::{PatchKind, Request, Target, Verb};
 use crate::apiserver::state::{Answer, Reply};
 use crate::apiserver::{ApiError, ApiServer};
 
@@ -125,6 +125,7 @@ impl Asked {
     ) -> Result<Self, ApiError> {
         let (mut options, watch) = route::options(parts.uri.query().unwrap_or_default())?;
         let mut target = target;
+        let reaches_pod = pods::reaches_pod(&target);
         let named = target.name.is_some();
         let verb = match parts.method {
             Method::GET | Method::HEAD if watch && target.subresource.is_none() => Verb::Watch,
@@ -132,6 +133,7 @@ impl Asked {
             Method::GET | Method::HEAD => Verb::List,
             Method::POST => Verb::Create,
             Method::PUT if named => Verb::Update,
+            Method::PATCH if named && reaches_pod => Verb::Patch(PatchKind::Merge),
             Method::PATCH if named => {
                 let custom = server
                     .state()
@@ -163,7 +165,11 @@ impl Asked {
         });
         Ok(Self {
             caller: caller.name.clone(),
-            media: Media::negotiate(&parts.headers)?,
+            media: if reaches_pod {
+                Media::JSON
+            } else {
+                Media::negotiate(&parts.headers)?
+            },
             request: Request {
                 verb,
                 target,
@@ -201,6 +207,19 @@ impl Asked {
         if let Some(error) = self.faults.iter().find_map(refusal) {
             self.record(server, error.code, false);
             return Err(error);
+        }
+        if pods::reaches_pod(&self.request.target) {
+            let target = &self.request.target;
+            let response = if target.subresource.as_deref() == Some("log") {
+                pods::log(server, target, parts.uri.query().unwrap_or_default()).await
+            } else {
+                pods::proxy(server, target, parts, incoming).await
+            };
+            let code = response
+                .as_ref()
+                .map_or_else(|error| error.code, |response| response.status().as_u16());
+            self.record(server, code, false);
+            return response.map(|response| self.damage(response));
         }
         if self.request.verb.writes() {
             let deletes = matches!(self.request.verb, Verb::Delete | Verb::DeleteCollection);
@@ -257,9 +276,10 @@ impl Asked {
                     Some(back) => state.stale_list(request, back)?,
                     None => state.list(request)?,
                 };
+                let warnings = served.deprecation().into_iter().collect();
                 Answer {
                     reply: Reply::Page { page, served },
-                    warnings: Vec::new(),
+                    warnings,
                 }
             }
             Verb::Watch => {

@@ -65,7 +65,7 @@ struct Row {
     short: &'static str,
     /// One letter a trait, see [`rows`].
     flags: &'static str,
-    /// Subresources with their kinds: `log=Pod,eviction=policy/v1.Eviction`.
+    /// Subresources with their kinds: `log=Pod,eviction=Eviction`.
     subresources: &'static str,
 }
 
@@ -95,11 +95,11 @@ impl Row {
             plural: self.plural.to_owned(),
             singular: self.kind.to_lowercase(),
             short_names: list(self.short),
-            categories: if has('a') {
-                vec!["all".to_owned()]
-            } else {
-                Vec::new()
-            },
+            categories: [('a', "all"), ('x', "api-extensions")]
+                .into_iter()
+                .filter(|(flag, _)| has(*flag))
+                .map(|(_, category)| category.to_owned())
+                .collect(),
             namespaced: has('n'),
             status: has('s'),
             scale,

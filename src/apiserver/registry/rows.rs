@@ -7,6 +7,7 @@
 //! | `S` | has a `scale` subresource |
 //! | `g` | keeps a generation |
 //! | `a` | is in the category `all` |
+//! | `x` | is in the category `api-extensions` |
 //! | `c` | can only be created; nothing is stored |
 //! | `r` | an update must name the resource version |
 //! | `u` | an update creates what is missing |
@@ -40,7 +41,7 @@ const fn with(row: Row, subresources: &'static str) -> Row {
     }
 }
 
-const POD_SUBRESOURCES: &str = "binding=Binding,eviction=policy/v1.Eviction,log=Pod,\
+const POD_SUBRESOURCES: &str = "binding=Binding,eviction=Eviction,log=Pod,\
     proxy=PodProxyOptions,ephemeralcontainers=Pod,resize=Pod";
 
 const ADMISSION: &str = "admissionregistration.k8s.io/v1";
@@ -84,9 +85,9 @@ pub(super) const ROWS: &[Row] = &[
     row("v1", "Service", "services", "svc", "nsaulr"),
     with(
         row("v1", "ServiceAccount", "serviceaccounts", "sa", "nd"),
-        "token=authentication.k8s.io/v1.TokenRequest",
+        "token=TokenRequest",
     ),
-    with(row("v1", "Binding", "bindings", "", "nc"), ""),
+    row("v1", "Binding", "bindings", "", "nc"),
     row(
         ADMISSION,
         "MutatingWebhookConfiguration",
@@ -106,7 +107,7 @@ pub(super) const ROWS: &[Row] = &[
         "CustomResourceDefinition",
         "customresourcedefinitions",
         "crd,crds",
-        "sgr",
+        "sgrx",
     ),
     row(
         "apiregistration.k8s.io/v1",

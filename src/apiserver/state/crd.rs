@@ -52,13 +52,11 @@ impl State {
             .as_str()
             .unwrap_or_default()
             .to_owned();
-        let selectable: BTreeSet<String> = spec["versions"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .flat_map(|version| version["selectableFields"].as_array().into_iter().flatten())
-            .filter_map(|field| field["jsonPath"].as_str())
-            .map(|path| path.trim_start_matches('.').to_owned())
+        let selectable: BTreeSet<String> = definition
+            .versions
+            .iter()
+            .flat_map(|version| &version.selectable)
+            .map(|path| undotted(path))
             .collect();
         let storage = self.storage_for(
             &qualified(&plural, &group),
@@ -94,6 +92,12 @@ impl State {
             let custom = Custom {
                 schema: version.schema,
                 raw_schema: version.raw_schema,
+                selectable: version
+                    .selectable
+                    .iter()
+                    .map(|path| undotted(path))
+                    .collect(),
+                deprecation: version.deprecation,
             };
             let served = Served::new(
                 version.info,
@@ -104,7 +108,6 @@ impl State {
             );
             self.served.insert(key, Arc::new(served));
         }
-        self.discovery += 1;
     }
 
     fn undefine(&mut self, object: &Value) {
@@ -117,7 +120,6 @@ impl State {
             // Watches end.
             storage.changed().notify_waiters();
         }
-        self.discovery += 1;
     }
 
     /// Marks a definition that is to be deleted, before the ordinary deletion.
@@ -192,6 +194,10 @@ impl State {
         }
         done
     }
+}
+
+fn undotted(path: &str) -> String {
+    path.trim_start_matches('.').to_owned()
 }
 
 fn set_condition(object: &mut Value, now: &str, status: &str, reason: &str, message: &str) {

@@ -17,6 +17,7 @@ mod namespace;
 mod object;
 mod read;
 mod reviews;
+mod routing;
 mod selector;
 mod served;
 mod storage;
@@ -34,7 +35,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-pub(crate) use convert::{Conversions, Need};
+pub(crate) use convert::Conversions;
 pub(crate) use object::Entry;
 pub(crate) use read::Page;
 pub(crate) use served::{Form, Served};
@@ -114,8 +115,6 @@ pub(crate) struct State {
     pending: VecDeque<gc::Place>,
     /// Allotted cluster IPs.
     addresses: BTreeSet<u32>,
-    /// Counts changes of what is served.
-    discovery: u64,
     dice: Dice,
     history: usize,
 }
@@ -130,7 +129,6 @@ impl State {
             dependents: BTreeMap::new(),
             pending: VecDeque::new(),
             addresses: BTreeSet::new(),
-            discovery: 0,
             dice: Dice::new(seed),
             history,
         };
@@ -184,11 +182,6 @@ impl State {
     /// All that is served, by group, version and plural.
     pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<Served>> {
         self.served.values()
-    }
-
-    /// Changes whenever discovery would answer something else.
-    pub(crate) fn discovery_version(&self) -> u64 {
-        self.discovery
     }
 
     /// One served version.
@@ -276,16 +269,19 @@ impl State {
         if served.traits.create_only {
             return reviews::answer(&served, request).map_err(Halt::Refused);
         }
-        if request.target.subresource.is_some() {
-            return self.write_subresource(&served, request, context);
-        }
-        match request.verb {
-            Verb::Create => self.create(&served, request, context),
-            Verb::Update | Verb::Patch(_) => self.update(&served, request, context),
-            Verb::Delete => self.delete(&served, request, context),
-            Verb::DeleteCollection => self.delete_collection(&served, request, context),
-            Verb::Get | Verb::List | Verb::Watch => Err(method_not_allowed().into()),
-        }
+        let mut answer = if request.target.subresource.is_some() {
+            self.write_subresource(&served, request, context)?
+        } else {
+            match request.verb {
+                Verb::Create => self.create(&served, request, context)?,
+                Verb::Update | Verb::Patch(_) => self.update(&served, request, context)?,
+                Verb::Delete => self.delete(&served, request, context)?,
+                Verb::DeleteCollection => self.delete_collection(&served, request, context)?,
+                Verb::Get | Verb::List | Verb::Watch => return Err(method_not_allowed().into()),
+            }
+        };
+        answer.warnings.extend(served.deprecation());
+        Ok(answer)
     }
 
     fn next_version(&mut self) -> u64 {

@@ -52,13 +52,14 @@ impl State {
                 warnings: Vec::new(),
             });
         }
+        let warnings = served.deprecation().into_iter().collect();
         Ok(Answer {
             reply: Reply::Object {
                 code: 200,
                 entry,
                 served,
             },
-            warnings: Vec::new(),
+            warnings,
         })
     }
 
@@ -278,7 +279,12 @@ pub(super) fn prefix(request: &Request, fields: &Fields) -> String {
 fn resolve(served: &Served, storage: &Storage, field: &str) -> Result<usize, ApiError> {
     let stored = match served.form {
         Form::Events => events::selectable(field),
-        _ => Some(field.to_owned()),
+        _ => Some(field.to_owned()).filter(|field| {
+            served
+                .custom
+                .as_ref()
+                .is_none_or(|custom| custom.selectable.contains(field))
+        }),
     };
     stored
         .and_then(|stored| storage.selectable.iter().position(|known| *known == stored))

@@ -112,25 +112,39 @@ impl State {
         object: &mut Value,
     ) -> Result<Vec<String>, ApiError> {
         let mut problems = request.duplicates.clone();
-        if let Some(custom) = &served.custom {
-            let unknown = custom.schema.prune(object);
-            problems.extend(
-                unknown
-                    .into_iter()
-                    .map(|path| format!("unknown field {path:?}")),
-            );
-            custom.schema.default(object);
-        } else {
-            kinds::default(&served.storage, object);
+        let kind = &served.info.kind;
+        let refuse = |problem: &str| {
+            let version = &served.info.version;
+            ApiError::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: {problem}"
+            ))
+        };
+        let unknown = match &served.custom {
+            Some(custom) => custom.schema.prune(object),
+            None => served
+                .merge()
+                .decode(kind, object)
+                .map_err(|problem| refuse(&problem))?,
+        };
+        problems.extend(
+            unknown
+                .into_iter()
+                .map(|path| format!("unknown field {path:?}")),
+        );
+        match &served.custom {
+            Some(custom) => custom.schema.default(object),
+            None => {
+                patch::drop_nulls(object);
+                kinds::default(&served.storage, object);
+                served.merge().complete(object);
+            }
         }
         match request.options.field_validation.as_str() {
             _ if problems.is_empty() => Ok(Vec::new()),
             "Ignore" => Ok(Vec::new()),
-            "Strict" => Err(ApiError::bad_request(format!(
-                "{kind} in version {:?} cannot be handled as a {kind}: strict decoding error: {}",
-                served.info.version,
-                problems.join(", "),
-                kind = served.info.kind
+            "Strict" => Err(refuse(&format!(
+                "strict decoding error: {}",
+                problems.join(", ")
             ))),
             _ => Ok(problems),
         }

@@ -217,6 +217,10 @@ impl Demo {
             for operator in &self.world.operators {
                 operator.ended().await;
             }
+            if let Some(processes) = &self.processes {
+                // Their data goes with the folder, or is recovered: nothing is gained by waiting.
+                processes.stop(Duration::ZERO).await;
+            }
         };
         if timeout(STOP_WITHIN, stopped).await.is_err() {
             tracing::warn!("not everything stopped in time");

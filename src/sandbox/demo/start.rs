@@ -1,12 +1,10 @@
 //! Starts the parts of a demo, in their order.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use futures_util::future::BoxFuture;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -21,12 +19,12 @@ use super::operators::{OperatorProcess, OperatorSpec};
 use super::sql::{ModelledServers, RealServers, Servers, Writer};
 use super::world::{World, read_write_target};
 use super::{DemoOptions, random, setup};
-use crate::apiserver::{self, ApiServer, ApiServerOptions, PodDial, PodStream};
+use crate::apiserver::{self, ApiServer, ApiServerOptions};
 use crate::client::{Client, ClientOptions, Config, ConfigSource};
 use crate::instance::find_mysqld;
 use crate::operator::kinds::Pod;
 use crate::runtime::{ObjectKey, Shutdown};
-use crate::sandbox::{Models, Mysqls, Node, NodeOptions, Runtime};
+use crate::sandbox::{Models, Mysqls, Node, NodeOptions, ProcessOptions, Processes, Runtime};
 
 /// Nodes, so that instances can be apart.
 const NODES: usize = 3;
@@ -42,6 +40,8 @@ const ELECTION: [&str; 3] = ["5", "4", "0.5"];
 pub(super) struct Demo {
     /// Its parts.
     pub(super) world: Arc<World>,
+    /// The processes that pods are made of, where they are.
+    pub(super) processes: Option<Processes>,
     /// Tasks that must live as long as it.
     pub(super) tasks: Vec<(&'static str, JoinHandle<()>)>,
 }
@@ -88,20 +88,17 @@ pub(super) async fn start(
 
     let client = client(&own, "mainstay-demo").await?;
     setup::install(&client, LEASE.0).await?;
-    let mysql = Mysql::choose(options);
+    let mysql = Mysql::choose(options, folder)?;
     let node = Node::new(
         self::client(&kubelet, "mainstay-node").await?,
         NodeOptions {
             nodes: NODES,
-            runtime: mysql.runtime(folder)?,
+            runtime: mysql.runtime(),
             images: None,
         },
     );
-    api.set_pod_dialer(Arc::new(Door(node.clone())));
-    let kubelet = tokio::spawn({
-        let (node, stop) = (node.clone(), stop.clone());
-        async move { node.run(stop).await }
-    });
+    api.set_pod_dialer(Arc::new(node.clone()));
+    let kubelet = tokio::spawn(node.run(stop.clone()));
     setup::sample(&client).await?;
     let operators = start_operators(operators, folder, stop)?;
 
@@ -128,6 +125,7 @@ pub(super) async fn start(
     };
     Ok(Demo {
         world: Arc::new(world),
+        processes: mysql.processes(),
         tasks: vec![("the API server", server), ("the node", kubelet)],
     })
 }
@@ -178,13 +176,13 @@ fn start_operators(
     folder: &Folder,
     stop: &Shutdown,
 ) -> Result<Vec<OperatorProcess>, DemoError> {
-    let program = std::env::current_exe().map_err(DemoError::file("this program"))?;
+    let program = this_program()?;
     let start = |(name, kubeconfig): (String, PathBuf)| {
         let [duration, deadline, interval] = ELECTION;
         let kubeconfig = kubeconfig.to_string_lossy().into_owned();
         let arguments = [
             "run",
-            "--until-stdin-ends",
+            "--stop-with-stdin",
             "--kubeconfig",
             &kubeconfig,
             "--listen",
@@ -213,63 +211,49 @@ fn start_operators(
     Ok(operators.into_iter().map(start).collect())
 }
 
-/// The API server's way to pods.
-struct Door(Node);
-
-impl PodDial for Door {
-    fn dial(
-        &self,
-        namespace: &str,
-        pod: &str,
-        port: u16,
-        tls: bool,
-    ) -> BoxFuture<'static, io::Result<Box<dyn PodStream>>> {
-        let (node, namespace, pod) = (self.0.clone(), namespace.to_owned(), pod.to_owned());
-        Box::pin(async move {
-            let stream = node.dial(&namespace, &pod, port, tls).await?;
-            Ok(Box::new(stream) as Box<dyn PodStream>)
-        })
-    }
-}
-
 /// What stands for MySQL.
 enum Mysql {
     /// Models, and why.
     Modelled(Mysqls, &'static str),
     /// This mysqld.
-    Real(PathBuf),
+    Real(PathBuf, Processes),
 }
 
 impl Mysql {
-    fn choose(options: &DemoOptions) -> Self {
-        let modelled = |why| Self::Modelled(Mysqls::new(0), why);
+    fn choose(options: &DemoOptions, folder: &Folder) -> Result<Self, DemoError> {
+        let modelled = |why| Ok(Self::Modelled(Mysqls::new(0), why));
         if options.modelled {
             return modelled("as asked for");
         }
         let path = std::env::var_os("PATH");
-        match options
-            .mysqld
-            .clone()
-            .or_else(|| find_mysqld(path.as_deref()))
-            .filter(|_| false)
-        {
-            Some(mysqld) => Self::Real(mysqld),
-            None => modelled("no mysqld was found"),
-        }
+        let found = options.mysqld.clone();
+        let Some(mysqld) = found.or_else(|| find_mysqld(path.as_deref())) else {
+            return modelled("no mysqld was found");
+        };
+        let root = folder.subfolder("n")?;
+        let processes = Processes::new(ProcessOptions {
+            root: root.clone(),
+            mainstay: this_program()?,
+            mysqld: mysqld.clone(),
+            // Another demo on this machine has another.
+            subnet: [127, 77, random::bytes::<1>()[0]],
+        });
+        let processes = processes.map_err(DemoError::file(root))?;
+        Ok(Self::Real(mysqld, processes))
     }
 
     fn words(&self) -> String {
         match self {
             Self::Modelled(_, why) => format!("modelled in memory ({why})"),
-            Self::Real(mysqld) => format!("real ({})", mysqld.display()),
+            Self::Real(mysqld, _) => format!("real ({})", mysqld.display()),
         }
     }
 
-    fn runtime(&self, folder: &Folder) -> Result<Runtime, DemoError> {
-        Ok(match self {
+    fn runtime(&self) -> Runtime {
+        match self {
             Self::Modelled(mysqls, _) => Runtime::Models(Models::new(mysqls)),
-            Self::Real(_) => unreachable!("{:?}", folder),
-        })
+            Self::Real(_, processes) => Runtime::Processes(processes.clone()),
+        }
     }
 
     fn servers(&self, faults: &Arc<Faults>) -> Arc<dyn Servers> {
@@ -279,7 +263,18 @@ impl Mysql {
                 let reach = move |pod: &Pod| !faults.is_cut(&pod.metadata.name);
                 Arc::new(ModelledServers::new(mysqls.clone(), Arc::new(reach)))
             }
-            Self::Real(_) => Arc::new(RealServers),
+            Self::Real(_, processes) => Arc::new(RealServers::new(processes.clone())),
         }
     }
+
+    fn processes(self) -> Option<Processes> {
+        match self {
+            Self::Modelled(..) => None,
+            Self::Real(_, processes) => Some(processes),
+        }
+    }
+}
+
+fn this_program() -> Result<PathBuf, DemoError> {
+    std::env::current_exe().map_err(DemoError::file("this program"))
 }

@@ -107,6 +107,9 @@ impl Network {
         let ends = (source, id);
         let connection = Link::new(ends, (host, own), server_id, acknowledges, has, now);
         self.links.insert(link, connection);
+        // It begins anew, at the log's beginning, which takes back what it had acknowledged: it does not
+        // acknowledge again what it has already.
+        self.with(source, |process, _| process.acknowledged.remove(&server_id));
         self.with(id, |process, _| {
             let receiver = &mut process.receiver;
             (receiver.link, receiver.hangs) = (Some(link), false);

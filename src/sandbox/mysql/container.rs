@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use nix::sys::signal::Signal;
-use tokio::{sync::watch, time::sleep};
+use tokio::time::sleep;
 
 use super::{data::Disk, mysqls::Mysqls, process::ProcessId, session::Door, volume::Volume};
+use crate::sync::watch;
 use crate::{
     instance::{
         Accounts, Board, Container, Exit, Follow, InstanceError, Mysqld, Prepared, Process,
@@ -23,6 +24,14 @@ const KEPT: usize = 2;
 pub(crate) struct Files {
     pub(crate) token: String,
     pub(crate) config: String,
+}
+
+/// The line of a configuration that sets what mysqld 9.7 does not know, if any does. One variable
+/// that it has no more stands for all.
+fn unknown_variable(config: &str) -> Option<String> {
+    let mut lines = config.lines();
+    let line = lines.find(|line| line.trim_start().starts_with("innodb_log_file_size"))?;
+    Some(line.split_whitespace().collect())
 }
 
 /// A modelled container.
@@ -64,6 +73,12 @@ impl Modelled {
         mut stop: watch::Receiver<Stop>,
     ) -> Result<Prepared, InstanceError> {
         let config_hash = self.config_hash()?;
+        if let Some(line) = self.file(|files| unknown_variable(&files.config)) {
+            return Err(InstanceError::Process {
+                what: "mysqld refuses the configuration",
+                why: format!("unknown variable '{line}'."),
+            });
+        }
         if !self.volume.has_data() {
             board.change(|facts| facts.process = Process::Initialising);
             let takes = self.mysqls().change(|network, _| {

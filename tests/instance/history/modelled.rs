@@ -7,7 +7,7 @@ use http::{Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
 use mainstay::{
-    instance::{Command, CommandError, InstanceStatus, TERM_HEADER},
+    instance::{Command, CommandError, InstanceStatus, Promote, TERM_HEADER},
     sandbox::{InstanceSpec, ModelledInstance, Mysqls, Volume, Written},
 };
 use tokio::task::JoinHandle;
@@ -24,10 +24,23 @@ pub(crate) struct Modelled {
 
 impl Modelled {
     pub(crate) fn new(seed: u64) -> Self {
+        Self::of(Mysqls::new(seed))
+    }
+
+    pub(crate) fn of(mysqls: Mysqls) -> Self {
         Self {
-            mysqls: Mysqls::new(seed),
+            mysqls,
             volumes: BTreeMap::new(),
             instances: BTreeMap::new(),
+        }
+    }
+
+    /// Promotes an instance and opens it.
+    pub(crate) async fn promote(&self, number: Number, acks: u32) {
+        let required = String::new();
+        let promote = Command::Promote(Promote { required, acks });
+        for command in [promote, Command::Open] {
+            self.command(number, 1, &command).await.unwrap();
         }
     }
 
@@ -116,19 +129,17 @@ impl World for Modelled {
         })
     }
 
-    async fn insert_errant(&self, number: Number, row: u64) {
-        self.mysqls
-            .write_errant(&self.host(number), row)
-            .await
-            .unwrap();
+    async fn insert_errant(&self, number: Number, row: u64) -> Option<()> {
+        let written = self.mysqls.write_errant(&self.host(number), row).await;
+        written.map(drop)
     }
 
     async fn create_table(&self, number: Number) {
         self.mysqls.write_ddl(&self.host(number)).await.unwrap();
     }
 
-    async fn purge(&self, number: Number) {
-        self.mysqls.purge(&self.host(number));
+    async fn purge(&self, number: Number) -> Option<()> {
+        self.mysqls.purge(&self.host(number)).await
     }
 
     async fn hold_applier(&mut self, number: Number, held: bool) {
@@ -141,6 +152,10 @@ impl World for Modelled {
 
     fn kill(&mut self, number: Number) {
         self.instances.remove(&number).unwrap().kill();
+    }
+
+    fn erase(&mut self, number: Number) {
+        self.volumes.remove(&number).unwrap().erase();
     }
 
     async fn terminate(&mut self, number: Number) -> Option<i32> {

@@ -46,6 +46,8 @@ pub(crate) enum Op {
     FreeApplier(Number),
     KillMysqld(Number),
     Kill(Number),
+    /// The same, and the volume is emptied.
+    Erase(Number),
     Terminate(Number),
     Freeze(Number),
     Thaw(Number),
@@ -86,6 +88,7 @@ impl fmt::Display for Op {
             Self::FreeApplier(i) => write!(f, "{i} free applier"),
             Self::KillMysqld(i) => write!(f, "{i} kill mysqld"),
             Self::Kill(i) => write!(f, "{i} kill"),
+            Self::Erase(i) => write!(f, "{i} kill and erase"),
             Self::Terminate(i) => write!(f, "{i} terminate"),
             Self::Freeze(i) => write!(f, "{i} freeze"),
             Self::Thaw(i) => write!(f, "{i} thaw"),

@@ -33,6 +33,7 @@ pub(crate) async fn run<W: World>(world: &mut W, history: &[Op]) -> String {
         names: Names::default(),
         known: BTreeSet::new(),
         up: BTreeSet::new(),
+        frozen: BTreeSet::new(),
         waiting: BTreeMap::new(),
         text: String::new(),
     };
@@ -51,6 +52,7 @@ struct Run<'a, W> {
     /// Instances that were ever started, and those that are.
     known: BTreeSet<Number>,
     up: BTreeSet<Number>,
+    frozen: BTreeSet<Number>,
     waiting: BTreeMap<u64, JoinHandle<Wrote>>,
     text: String,
 }
@@ -73,36 +75,17 @@ impl<W: World> Run<'_, W> {
                 let status = self.running(i).await;
                 self.names.learn(i, &self.world.host(i), &status);
             }
-            Op::Follow(i, j) => {
-                return self.command(i, Command::Follow(self.source(j, true))).await;
-            }
-            Op::FollowSilently(i, j) => {
-                return self
-                    .command(i, Command::Follow(self.source(j, false)))
-                    .await;
-            }
-            Op::StopReceiver(i) => return self.command(i, Command::StopReceiver).await,
-            Op::Demote(i) => return self.command(i, Command::Demote).await,
-            Op::Promote(i, acks) => {
-                let required = self.all_there_is().await.to_string();
-                let promote = Promote { required, acks };
-                return self.command(i, Command::Promote(promote)).await;
-            }
-            Op::PromoteAnyway(i, acks) => {
-                let required = String::new();
-                let promote = Promote { required, acks };
-                return self.command(i, Command::Promote(promote)).await;
-            }
-            Op::PromoteBeyond(i) => {
-                let uuid = self.running(i).await.server.unwrap().server_uuid;
-                let required = format!("{uuid}:1-1000000");
-                let promote = Promote { required, acks: 0 };
-                return self.command(i, Command::Promote(promote)).await;
-            }
-            Op::Open(i) => return self.command(i, Command::Open).await,
-            Op::SetAcks(i, acks) => return self.command(i, Command::SetAcks { acks }).await,
-            Op::EnsureApp(i) => return self.command(i, Command::EnsureApp(app())).await,
-            Op::Clone(i, j) => return self.command(i, Command::Clone(self.source(j, true))).await,
+            Op::Follow(..)
+            | Op::FollowSilently(..)
+            | Op::StopReceiver(_)
+            | Op::Demote(_)
+            | Op::Promote(..)
+            | Op::PromoteAnyway(..)
+            | Op::PromoteBeyond(_)
+            | Op::Open(_)
+            | Op::SetAcks(..)
+            | Op::EnsureApp(_)
+            | Op::Clone(..) => return self.order(op).await,
             Op::Runs(i) => {
                 let status = self.running(i).await;
                 let said = status.message.split(':').next().unwrap_or_default();
@@ -111,12 +94,7 @@ impl<W: World> Run<'_, W> {
             Op::CreateTable(i) => self.world.create_table(i).await,
             Op::Insert(i, row) => {
                 let insert = self.world.insert(i, row);
-                let stop = insert.abort_handle();
-                let Ok(wrote) = timeout(PATIENCE, insert).await else {
-                    stop.abort();
-                    return "no answer".to_owned();
-                };
-                return wrote.unwrap().to_string();
+                return answer(insert).await;
             }
             Op::InsertWaiting(i, row) => {
                 let before = self.commits_waiting(i).await;
@@ -132,17 +110,12 @@ impl<W: World> Run<'_, W> {
             }
             Op::Answer(row) => {
                 let wrote = self.waiting.remove(&row).unwrap();
-                return wrote.await.unwrap().to_string();
+                return answer(wrote).await;
             }
-            Op::InsertErrant(i, row) => {
-                let insert = self.world.insert_errant(i, row);
-                if timeout(PATIENCE, insert).await.is_err() {
-                    return "no answer".to_owned();
-                }
-            }
+            Op::InsertErrant(i, row) => return in_time(self.world.insert_errant(i, row)).await,
             Op::CatchUp(i, j) => self.has(i, j, false).await,
             Op::Receive(i, j) => self.has(i, j, true).await,
-            Op::Purge(i) => self.world.purge(i).await,
+            Op::Purge(i) => return in_time(self.world.purge(i)).await,
             Op::HoldApplier(i) => self.world.hold_applier(i, true).await,
             Op::FreeApplier(i) => self.world.hold_applier(i, false).await,
             Op::KillMysqld(i) => {
@@ -158,18 +131,58 @@ impl<W: World> Run<'_, W> {
                 self.up.remove(&i);
                 self.world.kill(i);
             }
+            Op::Erase(i) => {
+                self.up.remove(&i);
+                self.world.kill(i);
+                self.world.erase(i);
+            }
             Op::Terminate(i) => {
                 self.up.remove(&i);
                 let code = self.world.terminate(i).await;
                 return format!("exit code {}", code.unwrap_or(-1));
             }
-            Op::Freeze(i) => self.world.freeze(i, true),
-            Op::Thaw(i) => self.world.freeze(i, false),
+            Op::Freeze(i) => {
+                self.frozen.insert(i);
+                self.world.freeze(i, true);
+            }
+            Op::Thaw(i) => {
+                self.frozen.remove(&i);
+                self.world.freeze(i, false);
+            }
             Op::Wait(seconds) => sleep(Duration::from_secs(seconds)).await,
             Op::Rest => drop(self.at_rest().await),
             Op::Look => self.look().await,
         }
         String::new()
+    }
+
+    /// Gives the command that a step is.
+    async fn order(&mut self, op: Op) -> String {
+        let (number, command) = match op {
+            Op::Follow(i, j) => (i, Command::Follow(self.source(j, true))),
+            Op::FollowSilently(i, j) => (i, Command::Follow(self.source(j, false))),
+            Op::StopReceiver(i) => (i, Command::StopReceiver),
+            Op::Demote(i) => (i, Command::Demote),
+            Op::Promote(i, acks) => {
+                let required = self.all_there_is().await.to_string();
+                (i, Command::Promote(Promote { required, acks }))
+            }
+            Op::PromoteAnyway(i, acks) => {
+                let required = String::new();
+                (i, Command::Promote(Promote { required, acks }))
+            }
+            Op::PromoteBeyond(i) => {
+                let uuid = self.running(i).await.server.unwrap().server_uuid;
+                let required = format!("{uuid}:1-1000000");
+                (i, Command::Promote(Promote { required, acks: 0 }))
+            }
+            Op::Open(i) => (i, Command::Open),
+            Op::SetAcks(i, acks) => (i, Command::SetAcks { acks }),
+            Op::EnsureApp(i) => (i, Command::EnsureApp(app())),
+            Op::Clone(i, j) => (i, Command::Clone(self.source(j, true))),
+            other => unreachable!("{other} is no command"),
+        };
+        self.command(number, command).await
     }
 
     fn source(&self, number: Number, acknowledge: bool) -> Follow {
@@ -182,7 +195,12 @@ impl<W: World> Run<'_, W> {
     async fn command(&mut self, number: Number, command: Command) -> String {
         match self.world.command(number, 1, &command).await {
             Ok(_) => "done".to_owned(),
-            Err(CommandError { refusal, .. }) => format!("{refusal:?}"),
+            Err(CommandError {
+                refusal, message, ..
+            }) => {
+                eprintln!("{number}: {message}");
+                format!("{refusal:?}")
+            }
         }
     }
 
@@ -245,11 +263,22 @@ impl<W: World> Run<'_, W> {
         for _ in 0..20 {
             sleep(REST).await;
             let before = std::mem::replace(&mut states, self.states().await);
-            if before == states {
+            if before == states && self.all_run().await {
                 break;
             }
         }
         states
+    }
+
+    /// Whether every instance runs that can.
+    async fn all_run(&self) -> bool {
+        for number in self.up.difference(&self.frozen) {
+            let status = self.world.status(*number).await;
+            if status.is_none_or(|status| status.server.is_none()) {
+                return false;
+            }
+        }
+        true
     }
 
     async fn states(&self) -> String {
@@ -272,6 +301,25 @@ impl<W: World> Run<'_, W> {
         }
         text
     }
+}
+
+/// Does something, unless it takes too long or is interrupted.
+async fn in_time(act: impl Future<Output = Option<()>>) -> String {
+    match timeout(PATIENCE, act).await {
+        Ok(Some(())) => String::new(),
+        Ok(None) => "interrupted".to_owned(),
+        Err(_) => "no answer".to_owned(),
+    }
+}
+
+/// Waits for the answer to an insert, and then no longer.
+async fn answer(insert: JoinHandle<Wrote>) -> String {
+    let stop = insert.abort_handle();
+    if let Ok(wrote) = timeout(PATIENCE, insert).await {
+        return wrote.unwrap().to_string();
+    }
+    stop.abort();
+    "no answer".to_owned()
 }
 
 fn app() -> AppAccount {

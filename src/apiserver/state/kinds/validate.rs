@@ -261,13 +261,7 @@ fn claim(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
             before[field] = spec[field].clone();
         }
     }
-    let mut after = fixed(spec);
-    for field in ["volumeName", "storageClassName"] {
-        if after[field].is_null() {
-            after[field] = Value::Null;
-        }
-    }
-    if after != before {
+    if fixed(spec) != before {
         causes.push(Cause::forbidden(
             "spec",
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",

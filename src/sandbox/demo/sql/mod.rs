@@ -13,6 +13,7 @@ use futures_util::future::BoxFuture;
 use super::ledger::Rows;
 use super::observer::Account;
 use crate::operator::kinds::Pod;
+use crate::operator::resources::{CLUSTER_LABEL, host};
 
 pub(super) use check::missing;
 pub(super) use modelled::ModelledServers;
@@ -40,6 +41,15 @@ pub(super) struct Target {
     pub(super) pod: Arc<Pod>,
     /// The account.
     pub(super) account: Account,
+}
+
+impl Target {
+    /// The server's DNS name.
+    fn host(&self) -> String {
+        let meta = &self.pod.metadata;
+        let cluster = meta.labels.get(CLUSTER_LABEL).map(String::as_str);
+        host(cluster.unwrap_or_default(), &meta.namespace, &meta.name)
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use futures_util::future::BoxFuture;
 
 use super::{Servers, Session, Target};
 use crate::operator::kinds::Pod;
-use crate::operator::resources::{CLUSTER_LABEL, host};
 use crate::sandbox::demo::ledger::Rows;
 use crate::sandbox::{Mysqls, Written};
 
@@ -28,10 +27,8 @@ impl ModelledServers {
 
 impl Servers for ModelledServers {
     fn connect(&self, target: &Target) -> BoxFuture<'static, Result<Box<dyn Session>, String>> {
-        let meta = &target.pod.metadata;
-        let cluster = meta.labels.get(CLUSTER_LABEL).map(String::as_str);
         let session = ModelledSession {
-            host: host(cluster.unwrap_or_default(), &meta.namespace, &meta.name),
+            host: target.host(),
             mysqls: self.mysqls.clone(),
             pod: target.pod.clone(),
             reach: self.reach.clone(),

@@ -5,20 +5,31 @@ use mysql_async::prelude::Queryable as _;
 use mysql_async::{Conn, OptsBuilder};
 
 use super::{Servers, Session, Target};
+use crate::sandbox::Processes;
 use crate::sandbox::demo::ledger::Rows;
 
-/// The port that instances listen on.
-const PORT: u16 = 3306;
+/// Servers that are processes of this machine.
+pub(crate) struct RealServers {
+    processes: Processes,
+}
 
-/// Servers at their pods' addresses.
-pub(crate) struct RealServers;
+impl RealServers {
+    /// Those of a node's pods.
+    pub(crate) fn new(processes: Processes) -> Self {
+        Self { processes }
+    }
+}
 
 impl Servers for RealServers {
     fn connect(&self, target: &Target) -> BoxFuture<'static, Result<Box<dyn Session>, String>> {
+        let host = target.host();
+        let Some(address) = self.processes.mysql(&host) else {
+            return Box::pin(async move { Err(format!("nothing runs at {host}")) });
+        };
         let account = &target.account;
         let options = OptsBuilder::default()
-            .ip_or_hostname(&target.pod.status.pod_ip)
-            .tcp_port(PORT)
+            .ip_or_hostname(address.ip().to_string())
+            .tcp_port(address.port())
             // A socket that the server names may be another server's, at another address.
             .prefer_socket(false)
             .user(Some(&account.username))
