@@ -4,6 +4,7 @@ use http::HeaderMap;
 use http::header::ACCEPT;
 
 use crate::apiserver::ApiError;
+use crate::apiserver::table::IncludeObject;
 
 /// What an answer shows of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub(super) struct Media {
     pub(super) yaml: bool,
     /// Aggregated discovery was asked for.
     pub(super) aggregated: bool,
+    /// What goes with each row of a table.
+    pub(super) include: IncludeObject,
 }
 
 impl Media {
@@ -31,6 +34,7 @@ impl Media {
         shape: Shape::Object,
         yaml: false,
         aggregated: false,
+        include: IncludeObject::Metadata,
     };
 
     /// Takes the first thing of an `Accept` header that can be had.
@@ -97,6 +101,7 @@ fn understand(part: &str) -> Option<Media> {
         shape,
         yaml,
         aggregated,
+        include: IncludeObject::Metadata,
     })
 }
 

@@ -19,6 +19,7 @@ use crate::apiserver::faults::{Fault, Subject};
 use crate::apiserver::registry::qualified;
 use crate::apiserver::request::{PatchKind, Request, Target, Verb};
 use crate::apiserver::state::{Answer, Reply, Watch, method_not_allowed};
+use crate::apiserver::table::IncludeObject;
 use crate::apiserver::{ApiError, ApiServer};
 
 /// A request for a resource.
@@ -78,13 +79,18 @@ impl Asked {
             namespace: target.namespace.as_deref().unwrap_or_default(),
             name: target.name.as_deref().unwrap_or_default(),
         });
+        let mut media = if reaches_pod {
+            Media::JSON
+        } else {
+            Media::negotiate(&parts.headers)?
+        };
+        let query = parts.uri.query().unwrap_or_default();
+        if let Some((_, include)) = route::pairs(query).find(|(key, _)| key == "includeObject") {
+            media.include = IncludeObject::parse(&include);
+        }
         Ok(Self {
             caller: caller.name.clone(),
-            media: if reaches_pod {
-                Media::JSON
-            } else {
-                Media::negotiate(&parts.headers)?
-            },
+            media,
             request: Request {
                 verb,
                 target,
