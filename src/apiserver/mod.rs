@@ -18,6 +18,7 @@ mod options;
 mod patch;
 mod pods;
 mod protobuf;
+mod quantity;
 mod registry;
 mod request;
 mod schema;

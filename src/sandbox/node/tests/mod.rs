@@ -114,18 +114,23 @@ impl World {
     /// The last requests, and the pods: for messages.
     fn history(&self) -> String {
         let all = self.api.audit(0);
-        let lines = all.iter().filter(|event| event.verb != "get").map(|event| {
-            format!(
-                "{} {} {} {}/{} {} {}",
-                event.at,
-                event.verb,
-                event.resource,
-                event.namespace,
-                event.name,
-                event.code,
-                event.wrote
-            )
-        });
+        let lines = all
+            .iter()
+            .skip(all.len().saturating_sub(120))
+            .filter(|event| event.verb != "get")
+            .map(|event| {
+                format!(
+                    "{} {} {} {} {}/{} {} {}",
+                    event.at,
+                    event.client,
+                    event.verb,
+                    event.resource,
+                    event.namespace,
+                    event.name,
+                    event.code,
+                    event.wrote
+                )
+            });
         let pods = self.api.objects("pods");
         let statuses = pods.iter().map(|pod| pod["status"].to_string());
         lines.chain(statuses).collect::<Vec<_>>().join("\n")
