@@ -26,12 +26,16 @@ const DEPTH: usize = 64;
 /// 400 for what is broken, and for kinds that are not in the table.
 pub(crate) fn decode(body: &[u8]) -> Result<Value, ApiError> {
     read(body).map_err(|problem| {
-        ApiError::bad_request(format!("couldn't get version/kind; protobuf error: {problem}"))
+        ApiError::bad_request(format!(
+            "couldn't get version/kind; protobuf error: {problem}"
+        ))
     })
 }
 
 fn read(body: &[u8]) -> Result<Value, String> {
-    let envelope = body.strip_prefix(MAGIC).ok_or("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")?;
+    let envelope = body.strip_prefix(MAGIC).ok_or(
+        "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]",
+    )?;
     let (mut kind, mut api_version, mut raw): (String, String, &[u8]) = Default::default();
     for field in Reader::new(envelope) {
         match field? {
@@ -83,14 +87,18 @@ fn message(name: &str, bytes: &[u8], depth: usize) -> Result<Map<String, Value>,
             }
             Of::List(of) => {
                 let value = value(of, &raw, depth)?;
-                let list = object.entry(field.name).or_insert_with(|| Value::Array(Vec::new()));
+                let list = object
+                    .entry(field.name)
+                    .or_insert_with(|| Value::Array(Vec::new()));
                 if let Value::Array(list) = list {
                     list.push(value);
                 }
             }
             Of::Map(of) => {
                 let (key, value) = pair(of, &raw, depth)?;
-                let map = object.entry(field.name).or_insert_with(|| Value::Object(Map::new()));
+                let map = object
+                    .entry(field.name)
+                    .or_insert_with(|| Value::Object(Map::new()));
                 map[key] = value;
             }
         }
@@ -119,12 +127,16 @@ fn value(of: &str, raw: &Raw<'_>, depth: usize) -> Result<Value, String> {
     match of {
         // Lists and alternatives that Go keeps in a message of their own.
         "authentication.v1.ExtraValue" | "authorization.v1.ExtraValue" => {
-            Ok(message(of, bytes, depth - 1)?.remove("items").unwrap_or_else(|| Value::Array(Vec::new())))
+            Ok(message(of, bytes, depth - 1)?
+                .remove("items")
+                .unwrap_or_else(|| Value::Array(Vec::new())))
         }
-        "apiextensions.v1.JSONSchemaPropsOrBool" => alternative(bytes, depth, |number| match number {
-            2 => Some("apiextensions.v1.JSONSchemaProps"),
-            _ => Some("bool"),
-        }),
+        "apiextensions.v1.JSONSchemaPropsOrBool" => {
+            alternative(bytes, depth, |number| match number {
+                2 => Some("apiextensions.v1.JSONSchemaProps"),
+                _ => Some("bool"),
+            })
+        }
         "apiextensions.v1.JSONSchemaPropsOrArray" => alternative(bytes, depth, |number| {
             (number == 1).then_some("apiextensions.v1.JSONSchemaProps")
         }),

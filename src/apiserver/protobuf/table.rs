@@ -66,7 +66,8 @@ impl Table {
                     table.messages.insert(message, BTreeMap::new());
                 }
                 (true, [number, name, of, marks @ ..]) => {
-                    let inner = |open, close| of.strip_prefix(open).and_then(|of| of.strip_suffix(close));
+                    let inner =
+                        |open, close| of.strip_prefix(open).and_then(|of| of.strip_suffix(close));
                     let field = Field {
                         name,
                         of: match (inner('[', ']'), inner('{', '}')) {
@@ -78,7 +79,11 @@ impl Table {
                         pointer: marks.contains(&"pointer"),
                     };
                     let number = number.parse().expect("a field begins with its number");
-                    table.messages.entry(current).or_default().insert(number, field);
+                    table
+                        .messages
+                        .entry(current)
+                        .or_default()
+                        .insert(number, field);
                 }
                 _ => unreachable!("a line of kinds.messages is a kind, a type or a field"),
             }

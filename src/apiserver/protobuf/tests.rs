@@ -39,14 +39,22 @@ fn what_go_embeds_is_in_the_object_itself() {
     let handler = field(2, &field(2, &port));
     let probe = [field(1, &handler), vec![4 << 3, 7]].concat();
     let value = value("core.v1.Probe", &Raw::Bytes(&probe), DEPTH).unwrap();
-    assert_eq!(value, json!({"httpGet": {"port": "http"}, "periodSeconds": 7}));
+    assert_eq!(
+        value,
+        json!({"httpGet": {"port": "http"}, "periodSeconds": 7})
+    );
 }
 
 #[test]
 fn what_is_broken_is_refused() {
     assert_eq!(decode(b"{}").unwrap_err().code, 400);
     assert_eq!(decode(&body("v1", "Nothing", b"")).unwrap_err().code, 400);
-    assert_eq!(decode(&body("v1", "Pod", &[1 << 3 | 2, 200])).unwrap_err().code, 400);
+    assert_eq!(
+        decode(&body("v1", "Pod", &[1 << 3 | 2, 200]))
+            .unwrap_err()
+            .code,
+        400
+    );
 }
 
 #[test]
@@ -54,7 +62,11 @@ fn every_type_that_is_named_is_there() {
     let table = Table::shared();
     let text = include_str!("kinds.messages");
     for line in text.lines().filter(|line| line.starts_with(' ')) {
-        let of = line.split_whitespace().nth(2).unwrap().trim_matches(['[', ']', '{', '}']);
+        let of = line
+            .split_whitespace()
+            .nth(2)
+            .unwrap()
+            .trim_matches(['[', ']', '{', '}']);
         let known = table.fields(of).is_some()
             || !matches!(scalar::read(of, &Raw::Bytes(b"")), Ok(None))
             || of.starts_with("apiextensions.v1.JSON");

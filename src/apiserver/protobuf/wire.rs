@@ -54,7 +54,10 @@ impl<'a> Reader<'a> {
 
     fn fixed(&mut self, length: usize) -> Result<u64, String> {
         let bytes = self.take(length)?;
-        Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+        Ok(bytes
+            .iter()
+            .rev()
+            .fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
     fn field(&mut self) -> Result<(u64, Raw<'a>), String> {

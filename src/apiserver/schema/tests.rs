@@ -10,7 +10,13 @@ const NOW: &str = "2026-11-30T00:00:00Z";
 fn told(causes: &[Cause]) -> Vec<[String; 3]> {
     let mut told: Vec<[String; 3]> = causes
         .iter()
-        .map(|cause| [cause.reason.to_owned(), cause.field.clone(), cause.message.clone()])
+        .map(|cause| {
+            [
+                cause.reason.to_owned(),
+                cause.field.clone(),
+                cause.message.clone(),
+            ]
+        })
         .collect();
     told.sort();
     told
@@ -41,9 +47,8 @@ fn compile(mut object: Value) -> Result<Definition, Vec<[String; 3]>> {
             .expect("causes")
             .iter()
             .map(|cause| {
-                ["reason", "field", "message"].map(|name| {
-                    cause[name].as_str().expect("a text").to_owned()
-                })
+                ["reason", "field", "message"]
+                    .map(|name| cause[name].as_str().expect("a text").to_owned())
             })
             .collect();
         told.iter_mut()
@@ -164,5 +169,10 @@ fn definitions_are_judged_as_a_real_server_does() {
             wrong.push((case["spec"].to_string(), told, recorded));
         }
     }
-    assert!(wrong.is_empty(), "{} of {} differ: {wrong:#?}", wrong.len(), cases.len());
+    assert!(
+        wrong.is_empty(),
+        "{} of {} differ: {wrong:#?}",
+        wrong.len(),
+        cases.len()
+    );
 }

@@ -7,8 +7,16 @@ use super::object::key;
 
 impl State {
     /// A ready pod behind a Service: its name, its address and the port that `port` leads to.
-    pub(crate) fn backend(&self, namespace: &str, service: &str, port: u16) -> Option<(String, String, u16)> {
-        let service = self.storage("services")?.get(&key(Some(namespace), service))?.value();
+    pub(crate) fn backend(
+        &self,
+        namespace: &str,
+        service: &str,
+        port: u16,
+    ) -> Option<(String, String, u16)> {
+        let service = self
+            .storage("services")?
+            .get(&key(Some(namespace), service))?
+            .value();
         let selector = service["spec"]["selector"].as_object()?;
         let target = service["spec"]["ports"]
             .as_array()?
@@ -17,13 +25,21 @@ impl State {
             .map(|entry| entry["targetPort"].clone())?;
         self.storage("pods")?
             .objects(Some(namespace))
-            .filter(|pod| selector.iter().all(|(key, value)| pod.label(key) == value.as_str()))
+            .filter(|pod| {
+                selector
+                    .iter()
+                    .all(|(key, value)| pod.label(key) == value.as_str())
+            })
             .map(|pod| pod.value())
             .filter(is_ready)
             .find_map(|pod| {
                 let port = number(&target, &pod)?;
                 let text = |value: &Value| value.as_str().map(str::to_owned);
-                Some((text(&pod["metadata"]["name"])?, text(&pod["status"]["podIP"])?, port))
+                Some((
+                    text(&pod["metadata"]["name"])?,
+                    text(&pod["status"]["podIP"])?,
+                    port,
+                ))
             })
     }
 }

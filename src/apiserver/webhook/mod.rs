@@ -47,7 +47,10 @@ impl Webhooks {
     }
 
     fn dialer(&self) -> Option<Arc<dyn WebhookDial>> {
-        self.dialer.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.dialer
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -95,26 +98,44 @@ async fn ask(server: &ApiServer, webhook: &Value, body: Bytes) -> Result<Value, 
     let config = if config.is_object() { config } else { webhook };
     let place = place(config)?;
     let post = |problem: &dyn std::fmt::Display| {
-        format!("Post \"https://{}:{}{}\": {problem}", place.host, place.port, place.path)
+        format!(
+            "Post \"https://{}:{}{}\": {problem}",
+            place.host, place.port, place.path
+        )
     };
     let stream = dial(server, &place).await.map_err(|error| post(&error))?;
     let tls = TlsConnector::from(trust(config)?);
     let name = ServerName::try_from(place.host.clone()).map_err(|error| error.to_string())?;
-    let stream = tls.connect(name, stream).await.map_err(|error| post(&error))?;
-    let (mut sender, connection) =
-        http1::handshake(TokioIo::new(stream)).await.map_err(|error| post(&error))?;
+    let stream = tls
+        .connect(name, stream)
+        .await
+        .map_err(|error| post(&error))?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| post(&error))?;
     let request = http::Request::post(&place.path)
         .header(HOST, format!("{}:{}", place.host, place.port))
         .header(CONTENT_TYPE, "application/json")
         .body(Full::new(body))
         .map_err(|error| error.to_string())?;
     let exchange = async {
-        let response = sender.send_request(request).await.map_err(|error| post(&error))?;
+        let response = sender
+            .send_request(request)
+            .await
+            .map_err(|error| post(&error))?;
         let status = response.status();
-        let bytes = response.into_body().collect().await.map_err(|error| post(&error))?.to_bytes();
+        let bytes = response
+            .into_body()
+            .collect()
+            .await
+            .map_err(|error| post(&error))?
+            .to_bytes();
         if !status.is_success() {
             let text = String::from_utf8_lossy(&bytes);
-            return Err(format!("the server responded with the status code {} ({text:?})", status.as_u16()));
+            return Err(format!(
+                "the server responded with the status code {} ({text:?})",
+                status.as_u16()
+            ));
         }
         serde_json::from_slice(&bytes).map_err(|error| error.to_string())
     };
@@ -130,11 +151,19 @@ async fn ask(server: &ApiServer, webhook: &Value, body: Bytes) -> Result<Value, 
 
 fn place(config: &Value) -> Result<Place, String> {
     if let Some(url) = config["url"].as_str() {
-        let uri: http::Uri = url.parse().map_err(|error| format!("invalid url {url:?}: {error}"))?;
+        let uri: http::Uri = url
+            .parse()
+            .map_err(|error| format!("invalid url {url:?}: {error}"))?;
         return Ok(Place {
-            host: uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned(),
+            host: uri
+                .host()
+                .unwrap_or_default()
+                .trim_matches(['[', ']'])
+                .to_owned(),
             port: uri.port_u16().unwrap_or(443),
-            path: uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string),
+            path: uri
+                .path_and_query()
+                .map_or_else(|| "/".to_owned(), ToString::to_string),
             service: None,
         });
     }
@@ -147,8 +176,15 @@ fn place(config: &Value) -> Result<Place, String> {
     let path = text("path");
     Ok(Place {
         host: format!("{name}.{namespace}.svc"),
-        port: service["port"].as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or(443),
-        path: if path.starts_with('/') { path } else { format!("/{path}") },
+        port: service["port"]
+            .as_u64()
+            .and_then(|port| u16::try_from(port).ok())
+            .unwrap_or(443),
+        path: if path.starts_with('/') {
+            path
+        } else {
+            format!("/{path}")
+        },
         service: Some((namespace, name)),
     })
 }
@@ -160,7 +196,8 @@ fn trust(config: &Value) -> Result<Arc<rustls::ClientConfig>, String> {
         .map_err(|error| format!("unable to load root certificates: {error}"))?;
     let mut roots = rustls::RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&bundle) {
-        let certificate = certificate.map_err(|error| format!("unable to load root certificates: {error}"))?;
+        let certificate =
+            certificate.map_err(|error| format!("unable to load root certificates: {error}"))?;
         roots.add(certificate).map_err(|error| error.to_string())?;
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -181,12 +218,14 @@ async fn dial(server: &ApiServer, place: &Place) -> io::Result<Box<dyn PodStream
         let stream = TcpStream::connect((place.host.as_str(), place.port)).await?;
         return Ok(Box::new(stream));
     };
-    let (pod, address, port) = server.backend(namespace, name, place.port).ok_or_else(|| {
-        io::Error::other(format!("no endpoints available for service {name:?}"))
-    })?;
+    let (pod, address, port) = server
+        .backend(namespace, name, place.port)
+        .ok_or_else(|| io::Error::other(format!("no endpoints available for service {name:?}")))?;
     match server.dialer() {
         Some(dialer) => dialer.dial(namespace, &pod, port, false).await,
-        None => Ok(Box::new(TcpStream::connect((address.as_str(), port)).await?)),
+        None => Ok(Box::new(
+            TcpStream::connect((address.as_str(), port)).await?,
+        )),
     }
 }
 
@@ -199,10 +238,16 @@ mod tests {
     fn webhooks_are_services_or_urls() {
         let service = json!({"service": {"namespace": "a", "name": "b", "path": "convert"}});
         let found = place(&service).unwrap();
-        assert_eq!((found.host.as_str(), found.port, found.path.as_str()), ("b.a.svc", 443, "/convert"));
+        assert_eq!(
+            (found.host.as_str(), found.port, found.path.as_str()),
+            ("b.a.svc", 443, "/convert")
+        );
         let url = json!({"url": "https://127.0.0.1:9443/x?y=z"});
         let found = place(&url).unwrap();
-        assert_eq!((found.host.as_str(), found.port, found.path.as_str()), ("127.0.0.1", 9443, "/x?y=z"));
+        assert_eq!(
+            (found.host.as_str(), found.port, found.path.as_str()),
+            ("127.0.0.1", 9443, "/x?y=z")
+        );
         assert!(place(&json!({})).is_err());
     }
 }

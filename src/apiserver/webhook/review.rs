@@ -19,47 +19,75 @@ pub(super) fn request(uid: &str, objects: &[Value], desired: &str) -> Value {
 
 /// The converted objects of an answer. A webhook may change everything but who the object is; of its
 /// metadata it may change labels and annotations only.
-pub(super) fn read(uid: &str, objects: &[Value], desired: &str, answer: &Value) -> Result<Vec<Value>, String> {
+pub(super) fn read(
+    uid: &str,
+    objects: &[Value],
+    desired: &str,
+    answer: &Value,
+) -> Result<Vec<Value>, String> {
     let version = answer["apiVersion"].as_str().unwrap_or_default();
     if version != "apiextensions.k8s.io/v1" {
-        return Err(format!("invalid response: expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got {}", kind(answer)));
+        return Err(format!(
+            "invalid response: expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got {}",
+            kind(answer)
+        ));
     }
     let response = &answer["response"];
     if response.is_null() {
         return Err("invalid response: no response provided".to_owned());
     }
     if response["uid"] != uid {
-        return Err(format!("invalid response: expected response.uid={uid:?}, got {}", response["uid"]));
+        return Err(format!(
+            "invalid response: expected response.uid={uid:?}, got {}",
+            response["uid"]
+        ));
     }
     let result = &response["result"];
     if result["status"] != "Success" {
         let message = result["message"].as_str().unwrap_or_default();
         return Err(if message.is_empty() {
-            format!("response.result.status was '{}', not 'Success'", result["status"].as_str().unwrap_or_default())
+            format!(
+                "response.result.status was '{}', not 'Success'",
+                result["status"].as_str().unwrap_or_default()
+            )
         } else {
             message.to_owned()
         });
     }
-    let converted = response["convertedObjects"].as_array().cloned().unwrap_or_default();
+    let converted = response["convertedObjects"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     if converted.len() != objects.len() {
-        return Err(format!("returned {} objects, expected {}", converted.len(), objects.len()));
+        return Err(format!(
+            "returned {} objects, expected {}",
+            converted.len(),
+            objects.len()
+        ));
     }
     converted
         .into_iter()
         .zip(objects)
         .enumerate()
         .map(|(index, (converted, object))| {
-            restore(converted, object, desired).map_err(|problem| format!("invalid converted object at index {index}: {problem}"))
+            restore(converted, object, desired)
+                .map_err(|problem| format!("invalid converted object at index {index}: {problem}"))
         })
         .collect()
 }
 
 fn restore(mut converted: Value, object: &Value, desired: &str) -> Result<Value, String> {
     if converted["apiVersion"] != desired {
-        return Err(format!("invalid groupVersion (expected {desired}, received {})", converted["apiVersion"]));
+        return Err(format!(
+            "invalid groupVersion (expected {desired}, received {})",
+            converted["apiVersion"]
+        ));
     }
     if converted["kind"] != object["kind"] {
-        return Err(format!("invalid kind (expected {}, received {})", object["kind"], converted["kind"]));
+        return Err(format!(
+            "invalid kind (expected {}, received {})",
+            object["kind"], converted["kind"]
+        ));
     }
     for field in ["name", "namespace", "uid"] {
         if converted["metadata"][field] != object["metadata"][field] {

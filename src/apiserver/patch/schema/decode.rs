@@ -14,7 +14,10 @@ impl MergeSchema {
     pub(crate) fn decode(&self, kind: &str, object: &mut Value) -> Result<Vec<String>, String> {
         let mut unknown = Vec::new();
         if self.typed {
-            let place = Place { kind, path: String::new() };
+            let place = Place {
+                kind,
+                path: String::new(),
+            };
             walk(&self.types, self.root, object, &place, &mut unknown)?;
         }
         Ok(unknown)
@@ -28,12 +31,22 @@ struct Place<'a> {
 
 impl<'a> Place<'a> {
     fn field(&self, name: &str) -> Place<'a> {
-        let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
-        Place { kind: self.kind, path }
+        let path = if self.path.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}.{name}", self.path)
+        };
+        Place {
+            kind: self.kind,
+            path,
+        }
     }
 
     fn index(&self, index: usize) -> Place<'a> {
-        Place { kind: self.kind, path: format!("{}[{index}]", self.path) }
+        Place {
+            kind: self.kind,
+            path: format!("{}[{index}]", self.path),
+        }
     }
 
     fn refuse(&self, value: &Value, wanted: &str) -> String {
@@ -54,18 +67,31 @@ impl<'a> Place<'a> {
                 path.push(c);
             }
         }
-        format!("json: cannot unmarshal {what} into Go struct field {}.{path} of type {wanted}", self.kind)
+        format!(
+            "json: cannot unmarshal {what} into Go struct field {}.{path} of type {wanted}",
+            self.kind
+        )
     }
 }
 
-fn walk(types: &Types, id: Id, value: &mut Value, place: &Place<'_>, unknown: &mut Vec<String>) -> Result<(), String> {
+fn walk(
+    types: &Types,
+    id: Id,
+    value: &mut Value,
+    place: &Place<'_>,
+    unknown: &mut Vec<String>,
+) -> Result<(), String> {
     if id == UNTYPED || id == DEDUCED || value.is_null() {
         return Ok(());
     }
     match types.get(id).shape(Some(value)) {
         Shape::Map(map) => {
             let Value::Object(object) = value else {
-                let wanted = if map.rest.is_some() { "map[string]string" } else { "struct" };
+                let wanted = if map.rest.is_some() {
+                    "map[string]string"
+                } else {
+                    "struct"
+                };
                 return Err(place.refuse(value, wanted));
             };
             if map.rest.is_none() && !map.fields.is_empty() {
@@ -81,7 +107,10 @@ fn walk(types: &Types, id: Id, value: &mut Value, place: &Place<'_>, unknown: &m
                 let inner = match map.fields.contains_key(name) {
                     true => place.field(name),
                     // Go names the map, not its key.
-                    false => Place { kind: place.kind, path: place.path.clone() },
+                    false => Place {
+                        kind: place.kind,
+                        path: place.path.clone(),
+                    },
                 };
                 walk(types, map.of(name), value, &inner, unknown)?;
             }
@@ -127,7 +156,10 @@ mod tests {
             "spec": {"containers": [{"name": "c", "imagee": "i"}]}});
         let unknown = schema.decode("Pod", &mut pod).unwrap();
         assert_eq!(unknown, ["spek", "spec.containers[0].imagee"]);
-        assert_eq!(pod, json!({"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": {"containers": [{"name": "c"}]}}));
+        assert_eq!(
+            pod,
+            json!({"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": {"containers": [{"name": "c"}]}})
+        );
     }
 
     #[test]
