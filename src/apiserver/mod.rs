@@ -19,6 +19,7 @@ mod options;
 mod patch;
 mod pods;
 mod protobuf;
+mod quantity;
 mod registry;
 mod request;
 mod schema;
