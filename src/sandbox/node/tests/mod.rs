@@ -117,9 +117,6 @@ impl World {
         let lines = all
             .iter()
             .filter(|event| event.verb != "get")
-            .rev()
-            .take(80)
-            .rev()
             .map(|event| {
                 format!(
                     "{} {} {} {} {}/{} {} {}",
