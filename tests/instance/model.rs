@@ -226,7 +226,7 @@ fn a_configuration_that_mysqld_does_not_know_is_waited_out() {
             config: "[mysqld]\ninnodb_log_file_size = 1G\n".to_owned(),
             volume: Volume::new(&mysqls),
         });
-        sleep(Duration::from_secs(60)).await;
+        sleep(Duration::from_mins(1)).await;
         let why = instance.probe("/readyz").unwrap_err();
         assert!(
             why.contains("unknown variable 'innodb_log_file_size=1G'"),

@@ -60,7 +60,13 @@ impl State {
                 let (api_version, now) = (served.api_version(), context.time());
                 let writer = writer(request, "", &api_version, &now);
                 let force = request.options.force == Some(true);
-                let object = named_body(object, name);
+                let mut object = named_body(object, name);
+                patch::confine(
+                    &mut object,
+                    "",
+                    served.traits.status,
+                    served.custom.is_some(),
+                );
                 let object = patch::apply(None, &object, writer, force, served.merge())?;
                 self.create_object(served, request, context, object, true)
             }
@@ -86,21 +92,24 @@ impl State {
         match kind {
             PatchKind::Json => patch::json(&mut new, &request.body)?,
             PatchKind::Merge => {
-                check_patch_object(&request.body)?;
+                patch::check_merge(&request.body)?;
                 patch::merge(&mut new, &request.body);
             }
-            PatchKind::Strategic => {
-                check_patch_object(&request.body)?;
-                patch::strategic(&mut new, &request.body, served.merge())?;
-            }
+            PatchKind::Strategic => patch::strategic(&mut new, &request.body, served.merge())?,
             PatchKind::Apply => {
                 let mut body = request.body.clone();
                 meta::check_type(served, &mut body)?;
                 let name = request.target.name.as_deref().unwrap_or_default();
-                let body = named_body(body, name);
+                let mut body = named_body(body, name);
                 meta::check_name(&body, name)?;
                 let api_version = served.api_version();
                 let subresource = request.target.subresource.as_deref().unwrap_or_default();
+                patch::confine(
+                    &mut body,
+                    subresource,
+                    served.traits.status,
+                    served.custom.is_some(),
+                );
                 let writer = writer(request, subresource, &api_version, now);
                 let force = request.options.force == Some(true);
                 new = patch::apply(Some(old), &body, writer, force, served.merge())?;
@@ -241,15 +250,6 @@ fn named_body(mut object: Value, name: &str) -> Value {
         metadata(&mut object).insert("name".to_owned(), name.into());
     }
     object
-}
-
-fn check_patch_object(patch: &Value) -> Result<(), ApiError> {
-    if patch.is_object() {
-        return Ok(());
-    }
-    Err(ApiError::bad_request(
-        "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}",
-    ))
 }
 
 /// Optimistic concurrency: the version and the UID that the new object names must be the old one's.

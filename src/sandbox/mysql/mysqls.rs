@@ -23,7 +23,7 @@ use super::{
 use crate::mysql::{MysqlError, Session as _, Statement};
 
 /// When nothing is due.
-const IDLE: Duration = Duration::from_secs(3600);
+const IDLE: Duration = Duration::from_hours(1);
 
 /// Modelled MySQL servers and the network between them. Clones are one and the same.
 #[derive(Clone)]
@@ -113,7 +113,7 @@ impl Mysqls {
     /// Tells the mysqld at `host` to shut down, as SIGTERM does. Only its manager may know when that is
     /// safe.
     pub fn terminate(&self, host: &str) {
-        self.at(host, |network, id, now| network.terminate(id, now));
+        self.at(host, Network::terminate);
     }
 
     /// Makes the disk at `host`, and its applier, slower by so much for each transaction.
@@ -127,11 +127,13 @@ impl Mysqls {
         self.at(host, |network, id, now| network.hold_applier(id, held, now));
     }
 
-    /// Purges the binary log at `host` of all that is committed.
-    pub fn purge(&self, host: &str) {
+    /// Purges the binary log at `host` of all that is committed. Waits while a commit does.
+    pub async fn purge(&self, host: &str) -> Option<()> {
+        let mut session = self.root(host).await?;
+        session.run(&Statement::FlushBinaryLogs, IDLE).await.ok()?;
         self.at(host, |network, id, _| {
             network.with(id, |_, data| data.purge())
-        });
+        })?
     }
 
     /// Inserts a row as the application does. Cuts do not matter: the client is next to the server.
@@ -200,13 +202,13 @@ impl Mysqls {
     /// Rows whose writers were told OK and that are on no volume any more, in any form.
     #[must_use]
     pub fn lost(&self) -> Vec<Row> {
-        self.look(|network| network.lost())
+        self.look(Network::lost)
     }
 
     /// Hosts of servers that could acknowledge a write that came now.
     #[must_use]
     pub fn writable(&self) -> Vec<String> {
-        self.look(|network| network.writable())
+        self.look(Network::writable)
     }
 
     /// The volumes that have a row in any form: committed, in the binary log, or received.

@@ -56,8 +56,8 @@ impl Network {
         })
     }
 
-    /// The channel; `None` inside where no source is configured.
-    pub(super) fn channel(&mut self, id: ProcessId) -> Option<Option<Channel>> {
+    /// The channel; `None` where no source is configured.
+    pub(super) fn channel(&mut self, id: ProcessId) -> Option<Channel> {
         let source = self.processes.get(&id)?.receiver.link;
         let source = source.and_then(|link| Some(self.links.get(&link)?.source));
         let source = source.and_then(|it| self.with(it, |_, data| data.uuid.to_string()));
@@ -65,16 +65,14 @@ impl Network {
         let seconds = |at: Instant| 1.0 + at.duration_since(self.epoch).as_secs_f64();
         let process = self.processes.get(&id)?;
         let data = self.disks.get(&process.disk)?.data.as_ref()?;
-        let Some(configured) = &data.source else {
-            return Some(None);
-        };
+        let configured = data.source.as_ref()?;
         let (receiver, applier) = (&process.receiver, &process.applier);
         let state = match (receiver.running, receiver.link) {
             (false, _) => "OFF",
             (true, None) => "CONNECTING",
             (true, Some(_)) => "ON",
         };
-        Some(Some(Channel {
+        Some(Channel {
             host: configured.host.clone(),
             port: 3306,
             receiver_state: state.to_owned(),
@@ -91,7 +89,7 @@ impl Network {
             queued: receiver.queued.map(seconds),
             applying: applier.applying.as_ref().map(|(one, _)| seconds(one.at)),
             applied: applier.applied.map(seconds),
-        }))
+        })
     }
 
     /// `SHOW PROCESSLIST`.

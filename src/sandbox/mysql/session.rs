@@ -92,9 +92,9 @@ impl Modelled {
         within: Duration,
         mut look: impl FnMut(&mut Network, Instant) -> Found<T>,
     ) -> Result<T, MysqlError> {
-        let statement = || what.to_owned();
+        let named = || what.to_owned();
         let lost = |why: &str| MysqlError::Lost {
-            statement: statement(),
+            statement: named(),
             why: why.to_owned(),
         };
         if !self.usable {
@@ -126,14 +126,14 @@ impl Modelled {
             Ok(Some(Err((code, message)))) => {
                 self.usable = true;
                 Err(MysqlError::Server {
-                    statement: statement(),
+                    statement: named(),
                     code,
                     message,
                 })
             }
             Ok(None) => Err(lost("the server has closed it")),
             Err(_) => Err(MysqlError::Timeout {
-                statement: statement(),
+                statement: named(),
                 within,
             }),
         }
@@ -156,10 +156,10 @@ impl Modelled {
         begin: impl Fn(&mut Network, ProcessId, SessionId, Instant),
     ) -> Result<Option<Gtid>, MysqlError> {
         let (process, id) = (self.process, self.id);
-        let mut begun = false;
+        let mut asked = false;
         self.ask(what, within, |network, now| {
-            if !begun {
-                begun = true;
+            if !asked {
+                asked = true;
                 begin(network, process, id, now);
             }
             match network.with(process, |it, _| it.answers.remove(&id))?? {
@@ -195,7 +195,7 @@ impl Session for Modelled {
 
     fn channel(&mut self) -> Answer<'_, Option<Channel>> {
         let process = self.process;
-        self.read("SELECT", move |network| network.channel(process))
+        self.read("SELECT", move |network| Some(network.channel(process)))
             .boxed()
     }
 

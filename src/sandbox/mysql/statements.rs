@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::{replica::SqlError, session::Modelled};
+use super::{process::SessionId, replica::SqlError, session::Modelled};
 use crate::mysql::{MysqlError, Statement};
 
 impl Modelled {
@@ -26,17 +26,7 @@ impl Modelled {
                 });
                 asked.await.map(drop)
             }
-            Statement::Set(variable, value) => {
-                if (*variable, value.as_str()) == ("rpl_semi_sync_source_enabled", "OFF") {
-                    self.slow_switch().await;
-                }
-                self.ask(what, within, |network, now| {
-                    let known = network.set(process, variable, value, now);
-                    let unknown = || (1193, format!("Unknown system variable '{variable}'"));
-                    Some(if known { Ok(()) } else { Err(unknown()) })
-                })
-                .await
-            }
+            Statement::Set(variable, value) => self.set(variable, value, within).await,
             Statement::StopReceiver => self.stop_receiver(what, within).await,
             Statement::StopReplica => {
                 self.stop_receiver(what, within).await?;
@@ -80,18 +70,7 @@ impl Modelled {
                 })
                 .await
             }
-            Statement::Kill(id) => {
-                self.ask(what, within, |network, _| {
-                    let closed = network.with(process, |it, _| {
-                        let open = it.sessions.contains_key(id);
-                        it.close(*id);
-                        open
-                    })?;
-                    let unknown = || (1094, format!("Unknown thread id: {id}"));
-                    Some(if closed { Ok(()) } else { Err(unknown()) })
-                })
-                .await
-            }
+            Statement::Kill(id) => self.close(*id, within).await,
             Statement::KillQuery(id) => {
                 self.ask(what, within, |network, _| {
                     let clones = network.with(process, |it, _| {
@@ -110,9 +89,15 @@ impl Modelled {
                 });
                 clone.await.map(drop)
             }
-            Statement::FlushBinaryLogs | Statement::ReloadTls => {
-                self.ask(what, within, |_, _| Some(Ok(()))).await
+            // The log can't be closed while a commit waits.
+            Statement::FlushBinaryLogs => {
+                self.ask(what, within, |network, _| {
+                    let idle = network.with(process, |it, _| it.committing.is_empty())?;
+                    idle.then_some(Ok(()))
+                })
+                .await
             }
+            Statement::ReloadTls => self.ask(what, within, |_, _| Some(Ok(()))).await,
             Statement::Logged(_) => {
                 let privileged = self.user == "root";
                 let logged = self.begin(what, within, |network, process, session, now| {
@@ -121,6 +106,39 @@ impl Modelled {
                 logged.await.map(drop)
             }
         }
+    }
+
+    async fn set(
+        &mut self,
+        variable: &str,
+        value: &str,
+        within: Duration,
+    ) -> Result<(), MysqlError> {
+        let process = self.process;
+        if (variable, value) == ("rpl_semi_sync_source_enabled", "OFF") {
+            self.slow_switch().await;
+        }
+        self.ask("SET GLOBAL", within, |network, now| {
+            let known = network.set(process, variable, value, now);
+            let unknown = || (1193, format!("Unknown system variable '{variable}'"));
+            Some(if known { Ok(()) } else { Err(unknown()) })
+        })
+        .await
+    }
+
+    /// Closes another session.
+    async fn close(&mut self, id: SessionId, within: Duration) -> Result<(), MysqlError> {
+        let process = self.process;
+        self.ask("KILL", within, |network, _| {
+            let closed = network.with(process, |it, _| {
+                let open = it.sessions.contains_key(&id);
+                it.close(id);
+                open
+            })?;
+            let unknown = || (1094, format!("Unknown thread id: {id}"));
+            Some(if closed { Ok(()) } else { Err(unknown()) })
+        })
+        .await
     }
 
     async fn stop_receiver(&mut self, what: &str, within: Duration) -> Result<(), MysqlError> {

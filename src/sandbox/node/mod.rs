@@ -18,6 +18,7 @@ mod control;
 mod endpoints;
 mod kinds;
 mod kubelet;
+mod logs;
 mod machine;
 mod nodes;
 mod runtime;
@@ -27,6 +28,7 @@ mod stores;
 #[cfg(test)]
 mod tests;
 mod volumes;
+mod writer;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -34,9 +36,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use tokio::io::AsyncRead;
 use tokio::time::timeout;
 
-use crate::apiserver::{PodDial, PodStream};
+use crate::apiserver::{LogOptions, PodDial, PodStream};
 use crate::client::{Client, Stream};
 use crate::instance::PORT;
 use crate::operator::instances::{Address, DialError, InstanceDial, secure};
@@ -47,6 +50,7 @@ pub use kubelet::PodFacts;
 use runtime::ContainerRuntime;
 pub use runtime::{Models, ProcessOptions, Processes};
 use stores::{Bells, Stores};
+use writer::Writer;
 
 /// Until a pod that does not answer is given up, as an operator would over a real network.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -149,7 +153,9 @@ impl Node {
             tasks.spawn(writer.run(stop.clone()));
         }
         let control = Control {
-            client: self.client.clone(),
+            writer: Writer {
+                client: self.client.clone(),
+            },
             stores: self.stores.clone(),
             bells: bells.clone(),
             runtime: Arc::clone(&self.runtime),
@@ -267,5 +273,24 @@ impl PodDial for Node {
             let stream = node.kubelet.dial(&namespace, &pod, port, tls).await?;
             Ok(Box::new(stream) as Box<dyn PodStream>)
         })
+    }
+
+    fn log(
+        &self,
+        namespace: &str,
+        pod: &str,
+        options: LogOptions,
+    ) -> BoxFuture<'static, io::Result<Box<dyn AsyncRead + Send + Unpin>>> {
+        let file = match &self.options.runtime {
+            Runtime::Models(_) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "modelled containers write no log",
+            )),
+            Runtime::Processes(processes) => {
+                let container = options.container.as_deref().unwrap_or("mysql");
+                Ok(processes.log(namespace, pod, container))
+            }
+        };
+        Box::pin(async move { logs::open(file?, options).await })
     }
 }

@@ -6,14 +6,18 @@
 
 mod modelled;
 mod op;
+mod random;
 mod real;
 mod run;
 mod state;
+mod written;
 
 pub(crate) use modelled::Modelled;
 pub(crate) use op::Op;
+pub(crate) use random::random;
 pub(crate) use real::Real;
 pub(crate) use run::run;
+pub(crate) use written::written;
 
 use std::fmt;
 
@@ -62,12 +66,12 @@ pub(crate) trait World {
     ) -> Result<InstanceStatus, CommandError>;
     /// Begins to insert a row as the application.
     fn insert(&self, number: Number, row: u64) -> JoinHandle<Wrote>;
-    /// Inserts a row as root, read-only or not.
-    async fn insert_errant(&self, number: Number, row: u64);
+    /// Inserts a row as root, read-only or not; `None` if it is interrupted.
+    async fn insert_errant(&self, number: Number, row: u64) -> Option<()>;
     /// Creates the table.
     async fn create_table(&self, number: Number);
-    /// Purges the binary log.
-    async fn purge(&self, number: Number);
+    /// Purges the binary log; `None` if it is interrupted.
+    async fn purge(&self, number: Number) -> Option<()>;
     /// Makes the applier wait for a lock, or lets it go on.
     async fn hold_applier(&mut self, number: Number, held: bool);
     /// SIGKILL for mysqld alone.

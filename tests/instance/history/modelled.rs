@@ -129,19 +129,17 @@ impl World for Modelled {
         })
     }
 
-    async fn insert_errant(&self, number: Number, row: u64) {
-        self.mysqls
-            .write_errant(&self.host(number), row)
-            .await
-            .unwrap();
+    async fn insert_errant(&self, number: Number, row: u64) -> Option<()> {
+        let written = self.mysqls.write_errant(&self.host(number), row).await;
+        written.map(drop)
     }
 
     async fn create_table(&self, number: Number) {
         self.mysqls.write_ddl(&self.host(number)).await.unwrap();
     }
 
-    async fn purge(&self, number: Number) {
-        self.mysqls.purge(&self.host(number));
+    async fn purge(&self, number: Number) -> Option<()> {
+        self.mysqls.purge(&self.host(number)).await
     }
 
     async fn hold_applier(&mut self, number: Number, held: bool) {

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::{Number, World, Wrote};
 use crate::{
-    harness::{APP, Cluster, until},
+    harness::{APP, Cluster},
     process::{Instance, connect},
 };
 
@@ -73,15 +73,16 @@ impl World for Real {
         })
     }
 
-    async fn insert_errant(&self, number: Number, row: u64) {
+    async fn insert_errant(&self, number: Number, row: u64) -> Option<()> {
         let mut root = self.instances[&number].root().await;
         for statement in [
             "SET GLOBAL super_read_only=OFF",
             &format!("INSERT INTO my_app.t VALUES ({row})"),
             "SET GLOBAL super_read_only=ON",
         ] {
-            root.query_drop(statement).await.unwrap();
+            root.query_drop(statement).await.ok()?;
         }
+        Some(())
     }
 
     async fn create_table(&self, number: Number) {
@@ -91,26 +92,21 @@ impl World for Real {
             .unwrap();
     }
 
-    async fn purge(&self, number: Number) {
-        let root = tokio::sync::Mutex::new(self.instances[&number].root().await);
-        until("the binary log is purged", || async {
-            let mut root = root.lock().await;
-            root.query_drop("FLUSH BINARY LOGS").await.unwrap();
-            let (newest, ..): (String, u64, String, String, String) = root
-                .query_first("SHOW BINARY LOG STATUS")
-                .await
-                .unwrap()
-                .unwrap();
-            root.query_drop(format!("PURGE BINARY LOGS TO '{newest}'"))
-                .await
-                .unwrap();
-            let rest: Option<String> = root
-                .query_first("SELECT GTID_SUBTRACT(@@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged)")
-                .await
-                .unwrap();
-            (rest.as_deref() == Some("")).then_some(())
-        })
-        .await;
+    async fn purge(&self, number: Number) -> Option<()> {
+        let mut root = self.instances[&number].root().await;
+        // A log that is being read is not purged.
+        loop {
+            root.query_drop("FLUSH BINARY LOGS").await.ok()?;
+            let (newest, ..): (String, u64, String, String, String) =
+                root.query_first("SHOW BINARY LOG STATUS").await.ok()??;
+            let purge = format!("PURGE BINARY LOGS TO '{newest}'");
+            root.query_drop(purge).await.ok()?;
+            let rest = "SELECT GTID_SUBTRACT(@@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged)";
+            let rest: String = root.query_first(rest).await.ok()??;
+            if rest.is_empty() {
+                return Some(());
+            }
+        }
     }
 
     async fn hold_applier(&mut self, number: Number, held: bool) {

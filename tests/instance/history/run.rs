@@ -75,36 +75,17 @@ impl<W: World> Run<'_, W> {
                 let status = self.running(i).await;
                 self.names.learn(i, &self.world.host(i), &status);
             }
-            Op::Follow(i, j) => {
-                return self.command(i, Command::Follow(self.source(j, true))).await;
-            }
-            Op::FollowSilently(i, j) => {
-                return self
-                    .command(i, Command::Follow(self.source(j, false)))
-                    .await;
-            }
-            Op::StopReceiver(i) => return self.command(i, Command::StopReceiver).await,
-            Op::Demote(i) => return self.command(i, Command::Demote).await,
-            Op::Promote(i, acks) => {
-                let required = self.all_there_is().await.to_string();
-                let promote = Promote { required, acks };
-                return self.command(i, Command::Promote(promote)).await;
-            }
-            Op::PromoteAnyway(i, acks) => {
-                let required = String::new();
-                let promote = Promote { required, acks };
-                return self.command(i, Command::Promote(promote)).await;
-            }
-            Op::PromoteBeyond(i) => {
-                let uuid = self.running(i).await.server.unwrap().server_uuid;
-                let required = format!("{uuid}:1-1000000");
-                let promote = Promote { required, acks: 0 };
-                return self.command(i, Command::Promote(promote)).await;
-            }
-            Op::Open(i) => return self.command(i, Command::Open).await,
-            Op::SetAcks(i, acks) => return self.command(i, Command::SetAcks { acks }).await,
-            Op::EnsureApp(i) => return self.command(i, Command::EnsureApp(app())).await,
-            Op::Clone(i, j) => return self.command(i, Command::Clone(self.source(j, true))).await,
+            Op::Follow(..)
+            | Op::FollowSilently(..)
+            | Op::StopReceiver(_)
+            | Op::Demote(_)
+            | Op::Promote(..)
+            | Op::PromoteAnyway(..)
+            | Op::PromoteBeyond(_)
+            | Op::Open(_)
+            | Op::SetAcks(..)
+            | Op::EnsureApp(_)
+            | Op::Clone(..) => return self.order(op).await,
             Op::Runs(i) => {
                 let status = self.running(i).await;
                 let said = status.message.split(':').next().unwrap_or_default();
@@ -131,15 +112,10 @@ impl<W: World> Run<'_, W> {
                 let wrote = self.waiting.remove(&row).unwrap();
                 return answer(wrote).await;
             }
-            Op::InsertErrant(i, row) => {
-                let insert = self.world.insert_errant(i, row);
-                if timeout(PATIENCE, insert).await.is_err() {
-                    return "no answer".to_owned();
-                }
-            }
+            Op::InsertErrant(i, row) => return in_time(self.world.insert_errant(i, row)).await,
             Op::CatchUp(i, j) => self.has(i, j, false).await,
             Op::Receive(i, j) => self.has(i, j, true).await,
-            Op::Purge(i) => self.world.purge(i).await,
+            Op::Purge(i) => return in_time(self.world.purge(i)).await,
             Op::HoldApplier(i) => self.world.hold_applier(i, true).await,
             Op::FreeApplier(i) => self.world.hold_applier(i, false).await,
             Op::KillMysqld(i) => {
@@ -178,6 +154,35 @@ impl<W: World> Run<'_, W> {
             Op::Look => self.look().await,
         }
         String::new()
+    }
+
+    /// Gives the command that a step is.
+    async fn order(&mut self, op: Op) -> String {
+        let (number, command) = match op {
+            Op::Follow(i, j) => (i, Command::Follow(self.source(j, true))),
+            Op::FollowSilently(i, j) => (i, Command::Follow(self.source(j, false))),
+            Op::StopReceiver(i) => (i, Command::StopReceiver),
+            Op::Demote(i) => (i, Command::Demote),
+            Op::Promote(i, acks) => {
+                let required = self.all_there_is().await.to_string();
+                (i, Command::Promote(Promote { required, acks }))
+            }
+            Op::PromoteAnyway(i, acks) => {
+                let required = String::new();
+                (i, Command::Promote(Promote { required, acks }))
+            }
+            Op::PromoteBeyond(i) => {
+                let uuid = self.running(i).await.server.unwrap().server_uuid;
+                let required = format!("{uuid}:1-1000000");
+                (i, Command::Promote(Promote { required, acks: 0 }))
+            }
+            Op::Open(i) => (i, Command::Open),
+            Op::SetAcks(i, acks) => (i, Command::SetAcks { acks }),
+            Op::EnsureApp(i) => (i, Command::EnsureApp(app())),
+            Op::Clone(i, j) => (i, Command::Clone(self.source(j, true))),
+            other => unreachable!("{other} is no command"),
+        };
+        self.command(number, command).await
     }
 
     fn source(&self, number: Number, acknowledge: bool) -> Follow {
@@ -295,6 +300,15 @@ impl<W: World> Run<'_, W> {
             let _ = writeln!(text, "  {number}: {line}");
         }
         text
+    }
+}
+
+/// Does something, unless it takes too long or is interrupted.
+async fn in_time(act: impl Future<Output = Option<()>>) -> String {
+    match timeout(PATIENCE, act).await {
+        Ok(Some(())) => String::new(),
+        Ok(None) => "interrupted".to_owned(),
+        Err(_) => "no answer".to_owned(),
     }
 }
 

@@ -70,9 +70,8 @@ impl Writer<'_> {
 /// Server-side apply: `live` (`None` to create) with `applied` merged in and `managedFields` kept.
 /// Conflicts with other managers are a 409 with causes, unless forced.
 ///
-/// `applied` must not have what its writer can't write: `status` for the object itself where status is
-/// a subresource, anything but status there. What nothing would change comes back as it was, the times
-/// of `managedFields` included.
+/// `applied` must not have what its writer can't write ([`confine`]). What nothing would change comes back
+/// as it was, the times of `managedFields` included.
 pub(crate) fn apply(
     live: Option<&Value>,
     applied: &Value,
@@ -143,6 +142,37 @@ pub(crate) fn apply(
     managed::store(&mut object, &record);
     keep_times(live, &mut object);
     Ok(object)
+}
+
+/// Takes out of `applied` what a write of its `subresource` (empty for the object itself) does not change,
+/// and so does not own: `status` of an object whose status is a subresource, and there the spec and, of
+/// custom resources, metadata.
+pub(crate) fn confine(applied: &mut Value, subresource: &str, has_status: bool, custom: bool) {
+    let Some(object) = applied.as_object_mut() else {
+        return;
+    };
+    match subresource {
+        "" if has_status => {
+            object.remove("status");
+        }
+        "status" => {
+            object.remove("spec");
+            if let (true, Some(metadata)) = (
+                custom,
+                object.get_mut("metadata").and_then(Value::as_object_mut),
+            ) {
+                let kept = [
+                    "name",
+                    "namespace",
+                    "uid",
+                    "resourceVersion",
+                    "managedFields",
+                ];
+                metadata.retain(|field, _| kept.contains(&field.as_str()));
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Any other write: `managedFields` of `new` (replacing whatever it came with) after it has changed `old`.

@@ -202,3 +202,30 @@ fn a_write_that_changes_nothing_leaves_the_times() {
     track(Some(&live), &mut put, later, &schema);
     assert_eq!(put, live);
 }
+
+#[test]
+fn a_subresource_owns_what_is_its_own() {
+    let whole = json!({
+        "apiVersion": "e.com/v1",
+        "kind": "Widget",
+        "metadata": {"name": "it", "labels": {"a": "1"}},
+        "spec": {"size": 1},
+        "status": {"phase": "Ready"},
+    });
+    let confined = |subresource, has_status, custom| {
+        let mut applied = whole.clone();
+        confine(&mut applied, subresource, has_status, custom);
+        let left = ["/spec", "/status", "/metadata/labels"]
+            .into_iter()
+            .filter(|path| applied.pointer(path).is_some());
+        left.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(confined("", false, true), "/spec /status /metadata/labels");
+    assert_eq!(confined("", true, true), "/spec /metadata/labels");
+    assert_eq!(confined("status", true, true), "/status");
+    assert_eq!(confined("status", true, false), "/status /metadata/labels");
+    assert_eq!(
+        confined("scale", true, false),
+        "/spec /status /metadata/labels"
+    );
+}

@@ -1,9 +1,7 @@
 //! What runs containers: models in memory, or processes.
 
-mod folders;
 mod models;
 mod processes;
-mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

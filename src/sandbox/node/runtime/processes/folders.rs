@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::Pid;
 
-use super::{Content, Mount, PodRef, PodVolume};
+use crate::sandbox::node::runtime::{Content, Mount, PodRef, PodVolume};
 
 /// A pod's UID is shortened to this: sockets are below its folder, and their paths are limited.
 const UID: usize = 8;
