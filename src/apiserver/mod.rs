@@ -18,11 +18,13 @@ mod options;
 mod patch;
 mod pods;
 mod protobuf;
+mod quantity;
 mod registry;
 mod request;
 mod schema;
 mod server;
 mod state;
+mod table;
 mod webhook;
 
 pub use audit::AuditEvent;
