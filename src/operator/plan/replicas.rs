@@ -154,16 +154,28 @@ fn need(
     if !purged.is_empty() {
         return Need::Reseed(format!("the binary logs it needs are purged: {purged}"));
     }
-    if up.held.is_empty() && source.executed.count() > REPLAY_LIMIT {
+    if up.held.is_empty() && (source.executed.count() > REPLAY_LIMIT || !before(source).is_empty())
+    {
         return Need::Reseed("it is empty".into());
     }
     Need::Follow
 }
 
+/// What the source has of primaries before it. An instance that lost its volume may have been one of
+/// them, and has its old `server_id` still: replaying, MySQL leaves out what a server of that number
+/// wrote. A clone leaves nothing out.
+fn before(source: &Up<'_>) -> GtidSet {
+    let own = source.executed.of(&source.server.server_uuid);
+    source.executed.subtract(&own)
+}
+
 /// A replica to clone from, to spare the primary; `None` for the primary. Never one that has less
-/// of the history than the instance that is seeded (mariadb#1108).
+/// of the history than the instance that is seeded (mariadb#1108), nor one that would leave it to
+/// replay what a primary before wrote.
 fn donor<'v, 'a>(view: &'v View<'a>, record: &Record, seeded: &Up<'_>) -> Option<&'v Instance<'a>> {
-    let host = view.host(record.current.as_deref()?);
+    let primary = view.named(record.current.as_deref()?)?;
+    let host = view.host(&primary.name);
+    let before = before(primary.up.as_ref()?);
     view.up()
         .filter(|(i, up)| {
             up.replicates_from(&host)
@@ -172,6 +184,7 @@ fn donor<'v, 'a>(view: &'v View<'a>, record: &Record, seeded: &Up<'_>) -> Option
                 && i.ordinal < view.wanted
                 && up.server.semi_sync_replica
                 && up.executed.count() >= seeded.executed.count()
+                && before.is_subset_of(&up.executed)
         })
         .max_by_key(|(i, up)| (up.executed.count(), std::cmp::Reverse(i.ordinal)))
         .map(|(i, _)| i)

@@ -61,6 +61,25 @@ fn a_new_rule_waits_until_its_members_hold_the_old_commits() {
 }
 
 #[test]
+fn a_former_primary_that_lost_its_volume_gets_its_own_writes_back() {
+    let mut world = running(3);
+    world.must_settle();
+    for _ in 0..3 {
+        world.tick(true);
+    }
+    world.kill(0);
+    world.must_settle();
+    assert_ne!(world.current(), Some(0));
+    world.delete_by_force(0);
+    world.servers.insert(0, Server::default());
+    world.must_settle();
+    for (ordinal, server) in &world.servers {
+        let lacks = world.acknowledged.subtract(&server.executed);
+        assert!(lacks.is_empty(), "demo-{ordinal} lacks {lacks}");
+    }
+}
+
+#[test]
 fn what_a_leaver_acknowledged_is_read_after_it_fell_silent() {
     let mut world = running(3);
     world.must_settle();
