@@ -47,7 +47,10 @@ struct Log {
 
 impl Audit {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { capacity, log: Mutex::default() }
+        Self {
+            capacity,
+            log: Mutex::default(),
+        }
     }
 
     pub(crate) fn record(&self, mut event: AuditEvent) {
@@ -66,6 +69,10 @@ impl Audit {
     /// What was recorded from number `since` on, as far as it is still there.
     pub(crate) fn since(&self, since: u64) -> Vec<AuditEvent> {
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.events.iter().filter(|event| event.sequence >= since).cloned().collect()
+        log.events
+            .iter()
+            .filter(|event| event.sequence >= since)
+            .cloned()
+            .collect()
     }
 }

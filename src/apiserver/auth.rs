@@ -3,10 +3,10 @@
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, USER_AGENT};
 
+use super::ApiError;
 use super::options::{ApiServerOptions, Client};
 use super::registry::qualified;
 use super::request::{Target, Verb};
-use super::ApiError;
 
 /// Who sent a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,11 @@ impl Caller {
     /// # Errors
     /// 401 without a known token, where there are tokens.
     pub(crate) fn of(headers: &HeaderMap, options: &ApiServerOptions) -> Result<Self, ApiError> {
-        let header = |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
+        let header = |name| {
+            headers
+                .get(name)
+                .and_then(|value: &http::HeaderValue| value.to_str().ok())
+        };
         let user_agent = header(USER_AGENT).unwrap_or_default();
         let agent: String = user_agent
             .split('/')
@@ -37,7 +41,11 @@ impl Caller {
             .filter(|c| !c.is_control())
             .take(MANAGER_LIMIT)
             .collect();
-        let agent = if agent.is_empty() { "unknown".to_owned() } else { agent };
+        let agent = if agent.is_empty() {
+            "unknown".to_owned()
+        } else {
+            agent
+        };
         let token = header(AUTHORIZATION).and_then(|value| {
             let (scheme, token) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
@@ -51,7 +59,11 @@ impl Caller {
             None if user_agent.is_empty() => agent.clone(),
             None => user_agent.to_owned(),
         };
-        Ok(Self { name, agent, client })
+        Ok(Self {
+            name,
+            agent,
+            client,
+        })
     }
 
     /// Whether it may do this.
@@ -59,7 +71,11 @@ impl Caller {
     /// # Errors
     /// 403 in the words of a real server.
     pub(crate) fn may(&self, verb: Verb, target: &Target) -> Result<(), ApiError> {
-        let Some(rules) = self.client.as_ref().and_then(|client| client.rules.as_ref()) else {
+        let Some(rules) = self
+            .client
+            .as_ref()
+            .and_then(|client| client.rules.as_ref())
+        else {
             return Ok(());
         };
         let mut plural = target.resource.clone();
@@ -68,7 +84,8 @@ impl Caller {
         }
         let resource = qualified(&plural, &target.group);
         let namespace = target.namespace.as_deref().unwrap_or_default();
-        let has = |list: &[String], wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
+        let has =
+            |list: &[String], wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
         let allowed = rules.iter().any(|rule| {
             has(&rule.verbs, verb.name())
                 && has(&rule.resources, &resource)
@@ -89,7 +106,12 @@ impl Caller {
             target.group
         );
         let name = target.name.as_deref().unwrap_or_default();
-        Err(ApiError::forbidden(&target.group, &target.resource, name, &why))
+        Err(ApiError::forbidden(
+            &target.group,
+            &target.resource,
+            name,
+            &why,
+        ))
     }
 }
 
@@ -109,11 +131,19 @@ mod tests {
     fn tokens_are_asked_for_where_there_are_any() {
         let open = ApiServerOptions::default();
         let caller = Caller::of(&headers("x"), &open).unwrap();
-        assert_eq!((caller.name.as_str(), caller.agent.as_str()), ("kubectl/v1 (linux)", "kubectl"));
+        assert_eq!(
+            (caller.name.as_str(), caller.agent.as_str()),
+            ("kubectl/v1 (linux)", "kubectl")
+        );
         let mut closed = ApiServerOptions::default();
-        closed.tokens.insert("secret".to_owned(), Client::admin("alice"));
+        closed
+            .tokens
+            .insert("secret".to_owned(), Client::admin("alice"));
         assert_eq!(Caller::of(&headers("x"), &closed).unwrap_err().code, 401);
-        assert_eq!(Caller::of(&headers("secret"), &closed).unwrap().name, "alice");
+        assert_eq!(
+            Caller::of(&headers("secret"), &closed).unwrap().name,
+            "alice"
+        );
     }
 
     #[test]
@@ -124,7 +154,11 @@ mod tests {
             resources: vec!["pods".to_owned()],
             namespaces: vec!["a".to_owned()],
         }];
-        let bob = Client { name: "bob".to_owned(), groups: Vec::new(), rules: Some(rules) };
+        let bob = Client {
+            name: "bob".to_owned(),
+            groups: Vec::new(),
+            rules: Some(rules),
+        };
         options.tokens.insert("b".to_owned(), bob);
         let caller = Caller::of(&headers("b"), &options).unwrap();
         let mut target = Target {

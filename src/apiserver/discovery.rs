@@ -18,11 +18,26 @@ pub(crate) const AGGREGATED: &str =
 
 /// Groups in the order that a real server lists them in.
 const ORDER: [&str; 21] = [
-    "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io",
-    "authorization.k8s.io", "autoscaling", "batch", "certificates.k8s.io", "networking.k8s.io",
-    "policy", "rbac.authorization.k8s.io", "storage.k8s.io", "admissionregistration.k8s.io",
-    "apiextensions.k8s.io", "scheduling.k8s.io", "coordination.k8s.io", "node.k8s.io",
-    "discovery.k8s.io", "resource.k8s.io", "flowcontrol.apiserver.k8s.io",
+    "apiregistration.k8s.io",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+    "resource.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
     "storagemigration.k8s.io",
 ];
 
@@ -60,17 +75,17 @@ pub(crate) fn group(resources: &[&ResourceInfo], group: &str) -> Option<Value> {
 }
 
 /// `/api/v1` (with an empty group) and `/apis/GROUP/VERSION`; `None` where nothing is served there.
-pub(crate) fn resources(
-    resources: &[&ResourceInfo],
-    group: &str,
-    version: &str,
-) -> Option<Value> {
+pub(crate) fn resources(resources: &[&ResourceInfo], group: &str, version: &str) -> Option<Value> {
     let mut here = of_version(resources, group, version).peekable();
     here.peek()?;
     let mut all = Vec::new();
     for info in here {
         all.push(api_resource(info));
-        all.extend(subresources(info).iter().map(|sub| api_subresource(info, sub)));
+        all.extend(
+            subresources(info)
+                .iter()
+                .map(|sub| api_subresource(info, sub)),
+        );
     }
     let mut list = json!({
         "kind": "APIResourceList",
@@ -98,7 +113,11 @@ pub(crate) fn aggregated(resources: &[&ResourceInfo], core: bool) -> Value {
                     json!({"version": version, "resources": all, "freshness": "Current"})
                 })
                 .collect();
-            let metadata = if core { json!({}) } else { json!({"name": group}) };
+            let metadata = if core {
+                json!({})
+            } else {
+                json!({"name": group})
+            };
             json!({"metadata": metadata, "versions": versions})
         })
         .collect();
@@ -122,7 +141,11 @@ fn served<'a>(resources: &[&'a ResourceInfo]) -> Vec<(&'a str, Vec<&'a str>)> {
     let mut groups: BTreeMap<(usize, &str), Vec<&str>> = BTreeMap::new();
     for info in resources {
         let place = ORDER.iter().position(|group| *group == info.group);
-        let place = place.unwrap_or(if info.group.is_empty() { 0 } else { ORDER.len() });
+        let place = place.unwrap_or(if info.group.is_empty() {
+            0
+        } else {
+            ORDER.len()
+        });
         groups
             .entry((place, &info.group))
             .or_default()
@@ -185,9 +208,8 @@ fn group_version(group: &str, version: &str) -> String {
 }
 
 fn api_group(group: &str, versions: &[&str]) -> Value {
-    let of = |version: &&str| {
-        json!({"groupVersion": group_version(group, version), "version": version})
-    };
+    let of =
+        |version: &&str| json!({"groupVersion": group_version(group, version), "version": version});
     let versions: Vec<Value> = versions.iter().map(of).collect();
     json!({
         "name": group,
@@ -205,15 +227,29 @@ fn verbs(info: &ResourceInfo) -> &'static [&'static str] {
     match info.plural.as_str() {
         "bindings" if info.group.is_empty() => &["create"],
         "componentstatuses" if info.group.is_empty() => &["get", "list"],
-        "namespaces" if info.group.is_empty() => {
-            &["create", "delete", "get", "list", "patch", "update", "watch"]
-        }
+        "namespaces" if info.group.is_empty() => &[
+            "create", "delete", "get", "list", "patch", "update", "watch",
+        ],
         plural if is_builtin(&info.group) && plural.ends_with("reviews") => &["create"],
         _ if is_builtin(&info.group) => &[
-            "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",
+            "create",
+            "delete",
+            "deletecollection",
+            "get",
+            "list",
+            "patch",
+            "update",
+            "watch",
         ],
         _ => &[
-            "delete", "deletecollection", "get", "list", "patch", "create", "update", "watch",
+            "delete",
+            "deletecollection",
+            "get",
+            "list",
+            "patch",
+            "create",
+            "update",
+            "watch",
         ],
     }
 }
@@ -307,9 +343,7 @@ fn aggregated_resource(info: &ResourceInfo) -> Value {
     } else {
         (info.group.as_str(), info.version.as_str())
     };
-    let kind = |(group, version): (&str, &str), kind: &str| {
-        json!({"group": group, "version": version, "kind": kind})
-    };
+    let kind = |(group, version): (&str, &str), kind: &str| json!({"group": group, "version": version, "kind": kind});
     let mut resource = json!({
         "resource": info.plural,
         "responseKind": kind(own, &info.kind),
@@ -353,23 +387,33 @@ mod tests {
 
     #[test]
     fn versions_rank_as_in_apimachinery() {
-        let mut all = ["foo", "v1alpha1", "v1", "v10", "v2beta1", "v1beta2", "v1beta10", "bar"];
+        let mut all = [
+            "foo", "v1alpha1", "v1", "v10", "v2beta1", "v1beta2", "v1beta10", "bar",
+        ];
         all.sort_by_key(|version| Reverse(rank(version)));
         assert_eq!(
             all,
-            ["v10", "v1", "v2beta1", "v1beta10", "v1beta2", "v1alpha1", "bar", "foo"]
+            [
+                "v10", "v1", "v2beta1", "v1beta10", "v1beta2", "v1alpha1", "bar", "foo"
+            ]
         );
     }
 
     #[test]
     fn groups_prefer_their_best_version() {
-        let (a, b) = (info("x.example.com", "v1beta1", "A"), info("x.example.com", "v1", "A"));
+        let (a, b) = (
+            info("x.example.com", "v1beta1", "A"),
+            info("x.example.com", "v1", "A"),
+        );
         let (pod, apps) = (info("", "v1", "Pod"), info("apps", "v1", "Deployment"));
         let all = [&a, &b, &pod, &apps];
         let groups = groups(&all);
         assert_eq!(groups["groups"][0]["name"], "apps");
         assert_eq!(groups["groups"][1]["preferredVersion"]["version"], "v1");
-        assert_eq!(groups["groups"][1]["versions"][1]["groupVersion"], "x.example.com/v1beta1");
+        assert_eq!(
+            groups["groups"][1]["versions"][1]["groupVersion"],
+            "x.example.com/v1beta1"
+        );
         assert_eq!(groups["groups"][2], Value::Null);
         assert_eq!(group(&all, "apps").expect("a group")["kind"], "APIGroup");
         assert_eq!(group(&all, ""), None);

@@ -55,7 +55,10 @@ impl Cause {
         Self {
             reason: "FieldValueNotSupported",
             field: field.into(),
-            message: format!("Unsupported value: {value}: supported values: {}", known.join(", ")),
+            message: format!(
+                "Unsupported value: {value}: supported values: {}",
+                known.join(", ")
+            ),
         }
     }
 }
@@ -104,7 +107,11 @@ impl ApiError {
     pub fn internal(problem: impl std::fmt::Display) -> Self {
         Self {
             details: json!({"causes": [{"message": problem.to_string()}]}),
-            ..Self::new(500, "InternalError", format!("Internal error occurred: {problem}"))
+            ..Self::new(
+                500,
+                "InternalError",
+                format!("Internal error occurred: {problem}"),
+            )
         }
     }
 
@@ -124,7 +131,8 @@ impl ApiError {
     #[must_use]
     pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
         let qualified = dotted(resource, group);
-        Self::new(404, "NotFound", format!("{qualified} {name:?} not found")).about(group, resource, name)
+        Self::new(404, "NotFound", format!("{qualified} {name:?} not found"))
+            .about(group, resource, name)
     }
 
     /// 404 for a path.
@@ -132,7 +140,11 @@ impl ApiError {
     pub fn no_such_path() -> Self {
         Self {
             details: json!({}),
-            ..Self::new(404, "NotFound", "the server could not find the requested resource")
+            ..Self::new(
+                404,
+                "NotFound",
+                "the server could not find the requested resource",
+            )
         }
     }
 
@@ -140,8 +152,12 @@ impl ApiError {
     #[must_use]
     pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
         let qualified = dotted(resource, group);
-        Self::new(409, "AlreadyExists", format!("{qualified} {name:?} already exists"))
-            .about(group, resource, name)
+        Self::new(
+            409,
+            "AlreadyExists",
+            format!("{qualified} {name:?} already exists"),
+        )
+        .about(group, resource, name)
     }
 
     /// 409 for an update.
@@ -162,7 +178,10 @@ impl ApiError {
         };
         let error = Self::new(403, "Forbidden", message);
         if resource.is_empty() {
-            Self { details: json!({}), ..error }
+            Self {
+                details: json!({}),
+                ..error
+            }
         } else {
             error.about(group, resource, name)
         }
@@ -195,8 +214,12 @@ impl ApiError {
             .iter()
             .map(|c| json!({"reason": c.reason, "message": c.message, "field": c.field}))
             .collect();
-        let mut error = Self::new(422, "Invalid", format!("{dotted} {name:?} is invalid: {all}"))
-            .about(group, kind, name);
+        let mut error = Self::new(
+            422,
+            "Invalid",
+            format!("{dotted} {name:?} is invalid: {all}"),
+        )
+        .about(group, kind, name);
         error.details["causes"] = causes.into();
         error
     }

@@ -17,6 +17,7 @@ mod info;
 mod options;
 mod patch;
 mod pods;
+mod protobuf;
 mod quantity;
 mod registry;
 mod request;

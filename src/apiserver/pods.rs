@@ -45,6 +45,11 @@ pub trait PodDial: Send + Sync + 'static {
         options: LogOptions,
     ) -> BoxFuture<'static, io::Result<Box<dyn AsyncRead + Send + Unpin>>> {
         let _ = (namespace, pod, options);
-        Box::pin(async { Err(io::Error::new(io::ErrorKind::Unsupported, "logs are not kept here")) })
+        Box::pin(async {
+            Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "logs are not kept here",
+            ))
+        })
     }
 }

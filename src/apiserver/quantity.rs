@@ -18,7 +18,9 @@ const DIGITS: usize = 9;
 /// In the words of a real server for what is no quantity, or is too large to be one.
 pub(crate) fn canonical(text: &str) -> Result<String, String> {
     let text = text.trim();
-    let end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
+        .unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
     let nano = nano(number).ok_or(REFUSED)?;
     if let Some(power) = BINARY.iter().position(|known| *known == suffix) {
@@ -29,9 +31,14 @@ pub(crate) fn canonical(text: &str) -> Result<String, String> {
         let scaled = if power >= ONES {
             nano.checked_mul(1000_i128.pow(u32::try_from(power - ONES).unwrap_or(0)))
         } else {
-            Some(up(nano, 1000_i128.pow(u32::try_from(ONES - power).unwrap_or(0))))
+            Some(up(
+                nano,
+                1000_i128.pow(u32::try_from(ONES - power).unwrap_or(0)),
+            ))
         };
-        return Ok(decimal(scaled.ok_or(REFUSED)?, |power| DECIMAL[power].to_owned()));
+        return Ok(decimal(scaled.ok_or(REFUSED)?, |power| {
+            DECIMAL[power].to_owned()
+        }));
     }
     let exponent: i32 = suffix
         .strip_prefix(['e', 'E'])
@@ -39,7 +46,11 @@ pub(crate) fn canonical(text: &str) -> Result<String, String> {
         .filter(|exponent| (-18..=18).contains(exponent))
         .ok_or(REFUSED)?;
     let factor = 10_i128.pow(exponent.unsigned_abs());
-    let scaled = if exponent < 0 { Some(up(nano, factor)) } else { nano.checked_mul(factor) };
+    let scaled = if exponent < 0 {
+        Some(up(nano, factor))
+    } else {
+        nano.checked_mul(factor)
+    };
     Ok(decimal(scaled.ok_or(REFUSED)?, |power| match power {
         ONES => String::new(),
         power => format!("e{}", (i64::try_from(power).unwrap_or(0) - 3) * 3),

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 
+use super::ApiError;
 use super::audit::{Audit, AuditEvent};
 use super::faults::Faults;
 use super::http;
@@ -16,8 +17,7 @@ use super::options::ApiServerOptions;
 use super::pods::PodDial;
 use super::request::{Options, Request, Target, Verb};
 use super::state::{Answer, Context, Conversions, Halt, State};
-use super::webhook::Webhooks;
-use super::ApiError;
+use super::webhook::{self, Webhooks};
 
 /// Namespaces that every cluster has.
 const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -104,11 +104,15 @@ impl ApiServer {
 
     /// Sets how pods are reached.
     pub fn set_pod_dialer(&self, dialer: Arc<dyn PodDial>) {
-        *self.shared.dialer.write().unwrap_or_else(PoisonError::into_inner) = Some(dialer);
+        *self
+            .shared
+            .dialer
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = Some(dialer);
     }
 
     /// Sets how conversion webhooks are reached, in place of TCP and the cluster's DNS names.
-    pub fn set_webhook_dialer(&self, dialer: Arc<dyn super::webhook::WebhookDial>) {
+    pub fn set_webhook_dialer(&self, dialer: Arc<dyn webhook::WebhookDial>) {
         self.shared.webhooks.set_dialer(dialer);
     }
 
@@ -169,7 +173,21 @@ impl ApiServer {
     }
 
     pub(super) fn dialer(&self) -> Option<Arc<dyn PodDial>> {
-        self.shared.dialer.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared
+            .dialer
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// A pod behind a Service: its name, its address and the port that `port` leads to.
+    pub(super) fn backend(
+        &self,
+        namespace: &str,
+        service: &str,
+        port: u16,
+    ) -> Option<(String, String, u16)> {
+        self.state().backend(namespace, service, port)
     }
 
     pub(super) fn webhooks(&self) -> &Webhooks {
@@ -189,11 +207,17 @@ impl ApiServer {
     }
 
     pub(super) fn state(&self) -> RwLockReadGuard<'_, State> {
-        self.shared.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.shared
+            .state
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
-        self.shared.state.write().unwrap_or_else(PoisonError::into_inner)
+        self.shared
+            .state
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Carries out a write; also says whether it changed anything.
@@ -204,7 +228,13 @@ impl ApiServer {
             let (outcome, wrote, untidy) = {
                 let mut state = self.state_mut();
                 let before = state.version();
-                let outcome = state.write(request, Context { now, conversions: &known });
+                let outcome = state.write(
+                    request,
+                    Context {
+                        now,
+                        conversions: &known,
+                    },
+                );
                 (outcome, state.version() != before, state.untidy())
             };
             if untidy {
@@ -212,13 +242,19 @@ impl ApiServer {
             }
             match outcome {
                 Ok(answer) => {
-                    self.shared.writes.fetch_add(u64::from(wrote), Ordering::Relaxed);
+                    self.shared
+                        .writes
+                        .fetch_add(u64::from(wrote), Ordering::Relaxed);
                     return Ok((answer, wrote));
                 }
                 Err(Halt::Refused(error)) => return Err(error),
                 Err(Halt::Convert(need)) => {
-                    let converted = self.webhooks().convert(&need).await?;
-                    known.learn(&need, converted);
+                    let objects = vec![need.object.clone()];
+                    let converted =
+                        webhook::convert(self, objects, &need.desired, &need.webhook).await?;
+                    for converted in converted {
+                        known.learn(&need, converted);
+                    }
                 }
             }
         }
@@ -227,7 +263,9 @@ impl ApiServer {
 
     /// Sees to it that a task cleans up.
     fn tidy(&self) {
-        if !self.shared.options.garbage_collector || self.shared.tidying.swap(true, Ordering::AcqRel) {
+        if !self.shared.options.garbage_collector
+            || self.shared.tidying.swap(true, Ordering::AcqRel)
+        {
             return;
         }
         let server = self.clone();
@@ -235,7 +273,10 @@ impl ApiServer {
             loop {
                 tokio::task::yield_now().await;
                 let known = Conversions::default();
-                let context = Context { now: server.now(), conversions: &known };
+                let context = Context {
+                    now: server.now(),
+                    conversions: &known,
+                };
                 let mut state = server.state_mut();
                 state.tidy(context, TIDY_STEP);
                 if !state.untidy() {
@@ -249,7 +290,10 @@ impl ApiServer {
 
     fn bootstrap(&self) {
         let known = Conversions::default();
-        let context = Context { now: self.now(), conversions: &known };
+        let context = Context {
+            now: self.now(),
+            conversions: &known,
+        };
         let mut state = self.state_mut();
         let mut create = |resource: &str, namespace: Option<&str>, body: Value| {
             let request = Request {
@@ -265,13 +309,19 @@ impl ApiServer {
                 duplicates: Vec::new(),
                 agent: "kube-apiserver".to_owned(),
             };
-            state.write(&request, context).expect("what every cluster has is valid");
+            state
+                .write(&request, context)
+                .expect("what every cluster has is valid");
         };
         for name in NAMESPACES {
             create("namespaces", None, json!({"metadata": {"name": name}}));
         }
         for name in NAMESPACES {
-            create("serviceaccounts", Some(name), json!({"metadata": {"name": "default"}}));
+            create(
+                "serviceaccounts",
+                Some(name),
+                json!({"metadata": {"name": "default"}}),
+            );
         }
         let service = json!({
             "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},

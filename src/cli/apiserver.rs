@@ -40,7 +40,9 @@ pub(super) struct ApiServerArgs {
 
 fn token(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((name, token)) if !name.is_empty() && !token.is_empty() => Ok((name.to_owned(), token.to_owned())),
+        Some((name, token)) if !name.is_empty() && !token.is_empty() => {
+            Ok((name.to_owned(), token.to_owned()))
+        }
         _ => Err("NAME=TOKEN is wanted".to_owned()),
     }
 }
@@ -57,17 +59,20 @@ pub(super) async fn run(args: ApiServerArgs) -> Result<(), Box<dyn Error>> {
     } else {
         (None, None)
     };
-    let tokens: BTreeMap<String, Client> =
-        args.tokens.iter().map(|(name, token)| (token.clone(), Client::admin(name))).collect();
+    let tokens: BTreeMap<String, Client> = args
+        .tokens
+        .iter()
+        .map(|(name, token)| (token.clone(), Client::admin(name)))
+        .collect();
     let server = ApiServer::new(ApiServerOptions {
         history: args.history,
         seed: args.seed,
         tokens,
         ..ApiServerOptions::default()
     });
-    let path = args
-        .kubeconfig_out
-        .unwrap_or_else(|| std::env::temp_dir().join(format!("mainstay-{}.kubeconfig", address.port())));
+    let path = args.kubeconfig_out.unwrap_or_else(|| {
+        std::env::temp_dir().join(format!("mainstay-{}.kubeconfig", address.port()))
+    });
     let token = args.tokens.first().map(|(_, token)| token.as_str());
     write_private(&path, &kubeconfig(address, authority.as_deref(), token))?;
     println!("{}", path.display());
@@ -138,8 +143,14 @@ mod tests {
     fn the_kubeconfig_is_one_that_clients_read() {
         let text = kubeconfig("127.0.0.1:6443".parse().unwrap(), Some("PEM"), Some("t"));
         let value: serde_json::Value = serde_yaml::from_str(&text).unwrap();
-        assert_eq!(value["clusters"][0]["cluster"]["server"], "https://127.0.0.1:6443");
-        assert_eq!(value["clusters"][0]["cluster"]["certificate-authority-data"], "UEVN");
+        assert_eq!(
+            value["clusters"][0]["cluster"]["server"],
+            "https://127.0.0.1:6443"
+        );
+        assert_eq!(
+            value["clusters"][0]["cluster"]["certificate-authority-data"],
+            "UEVN"
+        );
         assert_eq!(value["users"][0]["user"]["token"], "t");
         assert!(token("a=").is_err() && token("a=b=c").is_ok());
     }

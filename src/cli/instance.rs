@@ -94,6 +94,12 @@ struct RunArgs {
         default_value = "/etc/mainstay/root/password"
     )]
     root_password: PathBuf,
+    /// File with lines `ADDRESS:PORT NAME` of the peers' MySQL, where DNS does not know them
+    #[arg(long, env = "MAINSTAY_HOSTS")]
+    hosts: Option<PathBuf>,
+    /// Stop, as on SIGTERM, once standard input ends: whoever started this is gone
+    #[arg(long, env = "MAINSTAY_STOP_WITH_STDIN")]
+    stop_with_stdin: bool,
 }
 
 /// Runs the subcommand.
@@ -106,7 +112,12 @@ pub(super) async fn run(args: InstanceArgs) -> Result<(), Box<dyn Error>> {
             tracing::info!(target = %target.display(), "installed");
             Ok(())
         }
-        Action::Run(args) => Ok(instance::run(settings(*args)?).await?),
+        Action::Run(args) => {
+            if args.stop_with_stdin {
+                std::thread::spawn(super::stop_with_stdin);
+            }
+            Ok(instance::run(settings(*args)?).await?)
+        }
     }
 }
 
@@ -136,6 +147,7 @@ fn settings(args: RunArgs) -> Result<Settings, InstanceError> {
         tls: args.tls,
         internal: args.internal,
         root_password: args.root_password,
+        hosts: args.hosts,
     })
 }
 

@@ -2,9 +2,11 @@
 
 mod apiserver;
 mod crd;
+mod demo;
 mod instance;
 mod run;
 
+use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -25,6 +27,8 @@ enum Command {
     Instance(instance::InstanceArgs),
     /// Print the CustomResourceDefinition
     Crd,
+    /// Show all of it on this machine: API server, node, operator, MySQL
+    Demo(Box<demo::DemoArgs>),
     /// Run a Kubernetes API server in memory, for trying things out and for tests
     #[command(name = "apiserver")]
     ApiServer(apiserver::ApiServerArgs),
@@ -37,6 +41,11 @@ pub async fn main() -> ExitCode {
         Command::Run(args) => run::run(*args).await.map_err(Into::into),
         Command::Instance(args) => instance::run(args).await,
         Command::Crd => crd::run().map_err(Into::into),
+        Command::Demo(args) => match demo::run(*args).await {
+            Ok(true) => Ok(()),
+            Ok(false) => return ExitCode::FAILURE, // it has said why
+            Err(error) => Err(error.into()),
+        },
         Command::ApiServer(args) => apiserver::run(args).await,
     };
     match outcome {
@@ -46,4 +55,12 @@ pub async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Waits for the end of standard input, then for what a SIGTERM does.
+fn stop_with_stdin() {
+    // A thread of its own: an asynchronous read would hold up the end of the process.
+    let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+    tracing::info!("standard input has ended");
+    let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGTERM);
 }

@@ -70,6 +70,9 @@ pub(super) struct RunArgs {
         default_value = "docker.io/library/mainstay:dev"
     )]
     operator_image: String,
+    /// Stop, as on SIGTERM, once standard input ends: whoever started this is gone
+    #[arg(long, hide = true)]
+    stop_with_stdin: bool,
     /// Log lines for people or for machines
     #[arg(long, env = "MAINSTAY_LOG_FORMAT", value_enum, default_value_t = Format::Text)]
     log_format: Format,
@@ -97,6 +100,9 @@ pub(super) async fn run(args: RunArgs) -> Result<(), RunError> {
         Format::Json => LogFormat::Json,
     };
     init_tracing(format, &args.log);
+    if args.stop_with_stdin {
+        std::thread::spawn(super::stop_with_stdin);
+    }
     let identity = identity();
     let version = env!("CARGO_PKG_VERSION");
     operator::run(ProcessOptions {

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt as _, Full, Limited, StreamBody, combinators::BoxBo
 use hyper::body::{Body, Frame};
 use subtle::ConstantTimeEq as _;
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, oneshot},
     time::{Instant, sleep_until},
 };
 
@@ -20,6 +20,7 @@ use super::{
     container::Container,
     poller::Refresh,
 };
+use crate::sync::watch;
 
 /// A watcher hears at least this often, so that it can tell a dead link.
 const WATCH_BEAT: Duration = Duration::from_secs(1);

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::{sync::watch, time::Instant};
+use tokio::time::Instant;
 
 use super::{InstancePhase, InstanceStatus};
 use crate::mysql::ServerState;
+use crate::sync::watch;
 
 /// A server that answered before and has not for this long hangs: the kubelet may kill it. A disk
 /// that stalls for a while must not get it killed.

@@ -2,10 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 
 use super::{
     InstanceError,
@@ -14,6 +11,7 @@ use super::{
     supervisor::Server,
 };
 use crate::mysql::{self, MysqlError, STATEMENT, Session, Statement};
+use crate::sync::watch;
 
 /// How long mysqld may take to come back with the clone. Recovery of a big clone takes its time.
 const RESTART: Duration = Duration::from_hours(1);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, oneshot},
     task::JoinSet,
 };
 
@@ -16,6 +16,7 @@ use super::{
     term::{Obey, Terms},
 };
 use crate::mysql::{self, MysqlError, Session};
+use crate::sync::watch;
 
 /// What the commander is told.
 pub(super) enum Order {

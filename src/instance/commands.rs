@@ -185,6 +185,7 @@ impl Commander {
             donor,
         };
         let orders = self.own_orders.clone();
+        while self.clones.try_join_next().is_some() {}
         self.clones.spawn(async move {
             let done = clone.run(session).await;
             let _ = orders.send(Order::Cloned(done)).await;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::sync::watch;
 use futures_util::future::BoxFuture;
 use nix::sys::signal::Signal;
-use tokio::sync::watch;
 
 use super::{Follow, InstanceError, board::Board, process::Exit, stop::Stop};
 use crate::mysql::{Access, Donor, Source};

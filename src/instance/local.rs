@@ -6,15 +6,16 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use crate::sync::watch;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use nix::{sys::signal::Signal, unistd::Pid};
-use tokio::sync::watch;
 
 use super::{
     Follow, InstanceError, aside,
     board::{Board, Process},
     container::{Accounts, Container, Mysqld, Prepared, Signals},
     datadir, files,
+    hosts::{Hosts, NamedAccess},
     mysqld::Run,
     process::{Children, Exit},
     settings::Settings,
@@ -30,6 +31,7 @@ use crate::mysql::{
 pub(super) struct Local {
     settings: Arc<Settings>,
     children: Children,
+    hosts: Option<Hosts>,
     /// Hash of the last configuration that mysqld found valid.
     valid: Mutex<String>,
 }
@@ -38,6 +40,7 @@ impl Local {
     /// The container of `settings`.
     pub(super) fn new(settings: Arc<Settings>, children: Children) -> Self {
         Self {
+            hosts: settings.hosts.clone().map(Hosts::new),
             settings,
             children,
             valid: Mutex::default(),
@@ -87,7 +90,7 @@ impl Local {
             files::remove(&settings.run.join(name))?;
         }
         let (executable, children) = (settings.mysqld.clone(), self.children.clone());
-        let accounts = accounts(settings, &passwords);
+        let accounts = accounts(settings, &passwords, self.hosts.as_ref());
         let start = move || -> Result<Box<dyn Mysqld>, InstanceError> {
             Ok(Box::new(Child {
                 run: Run::start(&children, &executable, &option_file, &[])?,
@@ -166,14 +169,22 @@ impl Container for Local {
             port: self.settings.mysql_port,
             password: self.settings.read_passwords()?.replication,
             ca: self.settings.tls_files().0,
+            verify_host: true,
             acknowledge: follow.acknowledge,
         })
     }
 
     fn donor(&self, host: &str) -> Result<Donor, InstanceError> {
+        let (host, port) = match &self.hosts {
+            Some(hosts) => {
+                let address = hosts.address(host)?;
+                (address.ip().to_string(), address.port())
+            }
+            None => (host.to_owned(), self.settings.mysql_port),
+        };
         Ok(Donor {
-            host: host.to_owned(),
-            port: self.settings.mysql_port,
+            host,
+            port,
             password: self.settings.read_passwords()?.clone,
         })
     }
@@ -253,13 +264,17 @@ impl Signals for ChildSignals {
     }
 }
 
-fn accounts(settings: &Settings, passwords: &Passwords) -> Accounts {
+fn accounts(settings: &Settings, passwords: &Passwords, hosts: Option<&Hosts>) -> Accounts {
     let login = |user: &str, password: &str| -> Arc<dyn Access> {
-        Arc::new(Login {
+        let access = Arc::new(Login {
             socket: settings.socket(),
             user: user.to_owned(),
             password: password.to_owned(),
-        })
+        });
+        match hosts.cloned() {
+            Some(hosts) => Arc::new(NamedAccess { access, hosts }),
+            None => access,
+        }
     };
     Accounts {
         admin: login(ADMIN, &passwords.admin),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    sync::{mpsc, watch},
+    sync::mpsc,
     task::JoinSet,
 };
 
@@ -12,6 +12,7 @@ use super::{
     api::Api, board::Board, commander::Commander, container::Container, listener, poller::Poller,
     stop, stop::Stop, supervisor::Server, supervisor::Supervisor,
 };
+use crate::sync::watch;
 
 /// Commands that may wait for the one that is carried out.
 const QUEUE: usize = 8;

@@ -21,6 +21,7 @@ mod container;
 mod datadir;
 mod error;
 mod files;
+mod hosts;
 mod install;
 mod listener;
 mod local;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use nix::sys::signal::Signal;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 use super::{
     InstanceError,
@@ -19,6 +19,7 @@ use super::{
     stop::Stop,
 };
 use crate::mysql::Errors;
+use crate::sync::watch;
 
 /// How long to wait for the rest of a log after its process has ended.
 const LOG_END: Duration = Duration::from_secs(1);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, oneshot},
     time::{Instant, timeout},
 };
 
@@ -12,6 +12,7 @@ use super::{
     supervisor::Server,
 };
 use crate::mysql::{Heard, MysqlError, ServerState, Session, read_state};
+use crate::sync::watch;
 
 /// Pause between two readings.
 const PAUSE: Duration = Duration::from_millis(250);

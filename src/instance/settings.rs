@@ -41,6 +41,8 @@ pub struct Settings {
     pub internal: PathBuf,
     /// File with root's password.
     pub root_password: PathBuf,
+    /// File with the addresses of peers, where DNS does not know them: lines `ADDRESS:PORT NAME`.
+    pub hosts: Option<PathBuf>,
 }
 
 impl Settings {
@@ -139,6 +141,7 @@ pub(super) fn for_tests() -> Settings {
         tls: none(),
         internal: none(),
         root_password: none(),
+        hosts: None,
     }
 }
 

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    sync::watch,
     time::{sleep, timeout},
 };
 
@@ -13,6 +12,7 @@ use super::{
     supervisor::Server,
 };
 use crate::mysql::{Demoted, MysqlError, attached_replicas, demote};
+use crate::sync::watch;
 
 /// How long a writable primary waits for the operator to hand its role to another instance.
 const HANDOVER: Duration = Duration::from_secs(10);

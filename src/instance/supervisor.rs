@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use nix::sys::signal::Signal;
-use tokio::{sync::watch, time::Instant};
+use tokio::time::Instant;
 
 use super::{
     InstanceError,
@@ -12,6 +12,7 @@ use super::{
     process::Exit,
     stop::Stop,
 };
+use crate::sync::watch;
 
 /// A server that ends this soon after its start will likely do so again.
 const EARLY: Duration = Duration::from_secs(10);

@@ -10,10 +10,11 @@ use rustls::{
     ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
 };
-use tokio::{sync::watch, time::sleep};
+use tokio::time::sleep;
 
 use super::{InstanceError, settings::Settings, supervisor::Server};
 use crate::mysql::{STATEMENT, Statement};
+use crate::sync::watch;
 
 /// How often to look at the files. Certificates are renewed days before they expire.
 const LOOK: Duration = Duration::from_secs(5);

@@ -15,7 +15,7 @@ use super::{
 ///
 /// The times are the source's own (`ORIGINAL_COMMIT_TIMESTAMP`), so clocks are not compared.
 const CHANNEL: &str = "\
-SELECT c.HOST, s.SERVICE_STATE, s.LAST_ERROR_NUMBER, s.LAST_ERROR_MESSAGE, \
+SELECT c.HOST, c.PORT, s.SERVICE_STATE, s.LAST_ERROR_NUMBER, s.LAST_ERROR_MESSAGE, \
   REPLACE(s.RECEIVED_TRANSACTION_SET, '\\n', ''), \
   CONCAT_WS('/', s.SERVICE_STATE, s.SOURCE_UUID, s.COUNT_RECEIVED_HEARTBEATS, \
     s.LAST_HEARTBEAT_TIMESTAMP, s.QUEUEING_TRANSACTION), \
@@ -55,6 +55,8 @@ SELECT VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_status WHERE
 pub struct Channel {
     /// Configured source.
     pub host: String,
+    /// Its port.
+    pub port: u16,
     /// `SERVICE_STATE` of the receiver.
     pub(crate) receiver_state: String,
     /// Last error of the receiver, 0 for none. Stays when the receiver is stopped.
@@ -218,6 +220,7 @@ pub(super) async fn channel(connection: &mut Connection) -> Result<Option<Channe
     };
     let mut channel = Channel {
         host: row.take()?,
+        port: row.take()?,
         receiver_state: row.take()?,
         receiver_errno: row.take()?,
         receiver_error: without_attempt(&row.take::<String>()?),

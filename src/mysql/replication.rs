@@ -19,6 +19,8 @@ pub struct Source {
     pub password: String,
     /// The CA that signed the source's certificate.
     pub ca: PathBuf,
+    /// Whether its certificate must name the host; without it, only the CA is checked.
+    pub verify_host: bool,
     /// Whether this replica acknowledges commits.
     pub acknowledge: bool,
 }

@@ -85,13 +85,14 @@ fn change_source(f: &mut fmt::Formatter<'_>, source: &Source, auto_position: boo
     write!(
         f,
         "CHANGE REPLICATION SOURCE TO SOURCE_HOST={}, SOURCE_PORT={}, SOURCE_USER={}, \
-         SOURCE_PASSWORD={}, SOURCE_SSL=1, SOURCE_SSL_CA={}, SOURCE_SSL_VERIFY_SERVER_CERT=1, \
+         SOURCE_PASSWORD={}, SOURCE_SSL=1, SOURCE_SSL_CA={}, SOURCE_SSL_VERIFY_SERVER_CERT={}, \
          SOURCE_CONNECT_RETRY=1, SOURCE_RETRY_COUNT=315360000, SOURCE_HEARTBEAT_PERIOD=1",
         literal(&source.host),
         source.port,
         literal(REPLICATION),
         literal(&source.password),
         literal(&source.ca.to_string_lossy()),
+        u8::from(source.verify_host),
     )?;
     if auto_position {
         f.write_str(", SOURCE_AUTO_POSITION=1")?;
@@ -110,6 +111,7 @@ mod tests {
             port: 3306,
             password: "p'w".into(),
             ca: "/etc/mainstay/tls/ca.crt".into(),
+            verify_host: true,
             acknowledge: true,
         };
         let change = |auto_position| {

@@ -36,5 +36,5 @@ pub use object::{Kind, Meta, ObjectKey, OwnerReference};
 pub use queue::{Pause, Priority, Queue};
 pub use shutdown::Shutdown;
 pub use store::{NotSynced, Store};
-pub use telemetry::{LogFormat, Telemetry, init_tracing};
+pub use telemetry::{LogFormat, Telemetry, init_tracing, log_to_file};
 pub use watch::{Change, ListWatch, Scope};

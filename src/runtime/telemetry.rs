@@ -1,6 +1,8 @@
 //! Metrics in Prometheus' text format, and logs.
 
+use std::fs::File;
 use std::io::IsTerminal as _;
+use std::sync::Arc;
 
 use metrics_exporter_prometheus::{
     Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
@@ -98,6 +100,19 @@ pub fn init_tracing(format: LogFormat, filter: &str) {
     if let Some(error) = complaint {
         tracing::warn!(%error, "the log filter can't be read; using info");
     }
+}
+
+/// Starts logging to `file`, one compact line an entry, what `filter` lets through; `info` where it
+/// can't be read. For a process whose terminal shows something else. A second call does nothing.
+pub fn log_to_file(file: File, filter: &str) {
+    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    // An error means that a subscriber is there already, as in tests: it stays.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(Arc::new(file))
+        .with_ansi(false)
+        .compact()
+        .try_init();
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    sync::watch,
     task::JoinSet,
 };
 
 use super::mysql::{Files, Modelled, Volume};
 use crate::instance::Manager;
+use crate::sync::watch;
 
 /// Exit code of a container whose process 1 was killed.
 const KILLED: i32 = 128 + 9;

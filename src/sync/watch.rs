@@ -151,6 +151,11 @@ impl<T> Receiver<T> {
         Ref(state)
     }
 
+    /// The present value counts as seen.
+    pub fn mark_unchanged(&mut self) {
+        self.seen = self.shared.read().version;
+    }
+
     /// Waits until the value is another than was seen, which then counts as seen. Cancel-safe.
     ///
     /// # Errors

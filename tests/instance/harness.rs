@@ -9,7 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -23,7 +23,10 @@ use mainstay::{
     instance::{AppAccount, Command, Promote},
     mysql::GtidSet,
 };
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::Instant,
+};
 
 use crate::process::{Instance, follow};
 

@@ -30,6 +30,17 @@ pub(crate) fn follow(source: &Instance) -> Command {
     })
 }
 
+/// A session over the network.
+pub(crate) async fn connect(host: &str, user: &str, password: &str) -> mysql_async::Result<Conn> {
+    let options = OptsBuilder::default()
+        .ip_or_hostname(host)
+        .tcp_port(MYSQL_PORT)
+        .prefer_socket(false)
+        .user(Some(user))
+        .pass(Some(password));
+    Conn::new(options).await
+}
+
 /// A manager process.
 pub(crate) struct Instance {
     pub(crate) cluster: Arc<Cluster>,
@@ -147,18 +158,8 @@ impl Instance {
         root.disconnect().await.unwrap();
     }
 
-    pub(crate) async fn connect(&self, user: &str, password: &str) -> mysql_async::Result<Conn> {
-        let options = OptsBuilder::default()
-            .ip_or_hostname(&self.host)
-            .tcp_port(MYSQL_PORT)
-            .prefer_socket(false)
-            .user(Some(user))
-            .pass(Some(password));
-        Conn::new(options).await
-    }
-
     pub(crate) async fn app(&self) -> mysql_async::Result<Conn> {
-        self.connect("app", APP).await
+        connect(&self.host, "app", APP).await
     }
 
     /// A session as root over the socket.

@@ -21,7 +21,11 @@ impl Ice {
         let mut ice = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = ice.frozen != frozen;
         ice.frozen = frozen;
-        let waiting = if frozen { Vec::new() } else { std::mem::take(&mut ice.waiting) };
+        let waiting = if frozen {
+            Vec::new()
+        } else {
+            std::mem::take(&mut ice.waiting)
+        };
         drop(ice);
         waiting.into_iter().for_each(Waker::wake);
         changed
@@ -48,7 +52,11 @@ impl Future for Thawed {
         if !ice.frozen {
             return Poll::Ready(());
         }
-        if !ice.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+        if !ice
+            .waiting
+            .iter()
+            .any(|waker| waker.will_wake(context.waker()))
+        {
             ice.waiting.push(context.waker().clone());
         }
         Poll::Pending

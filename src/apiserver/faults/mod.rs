@@ -59,7 +59,10 @@ struct Active {
 impl Faults {
     /// None yet. `seed` decides which requests a share is made of.
     pub(crate) fn new(seed: u64) -> Self {
-        let rules = Rules { seed, ..Rules::default() };
+        let rules = Rules {
+            seed,
+            ..Rules::default()
+        };
         Self(Arc::new(Inner {
             rules: Mutex::new(rules),
             ice: frozen::Ice::default(),
@@ -72,8 +75,17 @@ impl Faults {
         let mut rules = self.rules();
         let id = rules.next;
         rules.next += 1;
-        rules.active.insert(id, Active { rule, matched: 0, hit: 0 });
-        self.0.count.store(rules.active.len() as u64, Ordering::Release);
+        rules.active.insert(
+            id,
+            Active {
+                rule,
+                matched: 0,
+                hit: 0,
+            },
+        );
+        self.0
+            .count
+            .store(rules.active.len() as u64, Ordering::Release);
         id
     }
 
@@ -81,7 +93,9 @@ impl Faults {
     pub fn remove(&self, id: u64) -> bool {
         let mut rules = self.rules();
         let removed = rules.active.remove(&id).is_some();
-        self.0.count.store(rules.active.len() as u64, Ordering::Release);
+        self.0
+            .count
+            .store(rules.active.len() as u64, Ordering::Release);
         removed
     }
 
@@ -98,7 +112,11 @@ impl Faults {
     #[must_use]
     pub fn rules_in_effect(&self) -> Vec<(u64, Rule, u64)> {
         let rules = self.rules();
-        rules.active.iter().map(|(id, active)| (*id, active.rule.clone(), active.hit)).collect()
+        rules
+            .active
+            .iter()
+            .map(|(id, active)| (*id, active.rule.clone(), active.hit))
+            .collect()
     }
 
     /// How often each kind of fault was injected so far.
@@ -139,7 +157,9 @@ impl Faults {
         let rules = &mut *rules;
         let mut faults = Vec::new();
         for (id, active) in &mut rules.active {
-            if !active.rule.matches(subject) || active.rule.times.is_some_and(|times| active.hit >= times) {
+            if !active.rule.matches(subject)
+                || active.rule.times.is_some_and(|times| active.hit >= times)
+            {
                 continue;
             }
             active.matched += 1;
@@ -161,7 +181,8 @@ impl Faults {
 
 /// A number in `0.0..1.0` for the nth match of a rule.
 fn chance(seed: u64, id: u64, nth: u64) -> f64 {
-    let mut z = seed ^ id.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ nth.wrapping_mul(0xD1B5_4A32_D192_ED03);
+    let mut z =
+        seed ^ id.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ nth.wrapping_mul(0xD1B5_4A32_D192_ED03);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^= z >> 31;
@@ -173,15 +194,26 @@ mod tests {
     use super::*;
 
     fn subject() -> Subject<'static> {
-        Subject { client: "a", verb: "get", resource: "pods", namespace: "n", name: "p" }
+        Subject {
+            client: "a",
+            verb: "get",
+            resource: "pods",
+            namespace: "n",
+            name: "p",
+        }
     }
 
     #[test]
     fn a_share_is_a_share_and_the_same_again() {
         let run = |seed| -> Vec<bool> {
             let faults = Faults::new(seed);
-            faults.add(Rule { share: 0.25, ..Rule::always(Fault::DropBefore) });
-            (0..4000).map(|_| !faults.decide(subject()).is_empty()).collect()
+            faults.add(Rule {
+                share: 0.25,
+                ..Rule::always(Fault::DropBefore)
+            });
+            (0..4000)
+                .map(|_| !faults.decide(subject()).is_empty())
+                .collect()
         };
         let hits = run(1).iter().filter(|hit| **hit).count();
         assert!((900..1100).contains(&hits), "{hits}");
@@ -192,8 +224,13 @@ mod tests {
     #[test]
     fn a_rule_ends_after_its_times() {
         let faults = Faults::new(0);
-        let id = faults.add(Rule { times: Some(2), ..Rule::always(Fault::GoAway) });
-        let hits = (0..5).filter(|_| !faults.decide(subject()).is_empty()).count();
+        let id = faults.add(Rule {
+            times: Some(2),
+            ..Rule::always(Fault::GoAway)
+        });
+        let hits = (0..5)
+            .filter(|_| !faults.decide(subject()).is_empty())
+            .count();
         assert_eq!(hits, 2);
         assert_eq!(faults.injected()["goaway"], 2);
         assert!(faults.remove(id) && !faults.remove(id));

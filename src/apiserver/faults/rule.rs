@@ -41,7 +41,11 @@ fn whole() -> f64 {
 
 /// What happens to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "fault", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(
+    tag = "fault",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
 pub enum Fault {
     /// It is carried out late.
     Delay {
@@ -137,25 +141,37 @@ impl Rule {
     /// The same, for one verb.
     #[must_use]
     pub fn on(self, verb: &str) -> Self {
-        Self { verb: Some(verb.to_owned()), ..self }
+        Self {
+            verb: Some(verb.to_owned()),
+            ..self
+        }
     }
 
     /// The same, for one resource.
     #[must_use]
     pub fn of(self, resource: &str) -> Self {
-        Self { resource: Some(resource.to_owned()), ..self }
+        Self {
+            resource: Some(resource.to_owned()),
+            ..self
+        }
     }
 
     /// The same, for one client.
     #[must_use]
     pub fn by(self, client: &str) -> Self {
-        Self { client: Some(client.to_owned()), ..self }
+        Self {
+            client: Some(client.to_owned()),
+            ..self
+        }
     }
 
     /// The same, at most so many times.
     #[must_use]
     pub fn times(self, times: u64) -> Self {
-        Self { times: Some(times), ..self }
+        Self {
+            times: Some(times),
+            ..self
+        }
     }
 
     /// The same, for a share of the requests.
@@ -165,14 +181,19 @@ impl Rule {
     }
 
     pub(super) fn matches(&self, subject: Subject<'_>) -> bool {
-        let is = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
+        let is = |wanted: &Option<String>, found: &str| {
+            wanted.as_deref().is_none_or(|wanted| wanted == found)
+        };
         let reads = matches!(subject.verb, "get" | "list" | "watch");
         let verb = match self.verb.as_deref() {
             Some("read") => reads,
             Some("write") => !reads,
             _ => is(&self.verb, subject.verb),
         };
-        verb && self.client.as_deref().is_none_or(|client| subject.client.starts_with(client))
+        verb && self
+            .client
+            .as_deref()
+            .is_none_or(|client| subject.client.starts_with(client))
             && is(&self.resource, subject.resource)
             && is(&self.namespace, subject.namespace)
             && is(&self.name, subject.name)
@@ -191,8 +212,20 @@ mod tests {
             "fault": "status", "code": 429, "retryAfter": 1
         }))
         .unwrap();
-        assert_eq!(rule.fault, Fault::Status { code: 429, retry_after: Some(1) });
-        let subject = |verb, resource| Subject { client: "c", verb, resource, namespace: "", name: "" };
+        assert_eq!(
+            rule.fault,
+            Fault::Status {
+                code: 429,
+                retry_after: Some(1)
+            }
+        );
+        let subject = |verb, resource| Subject {
+            client: "c",
+            verb,
+            resource,
+            namespace: "",
+            name: "",
+        };
         assert!(rule.matches(subject("patch", "leases.coordination.k8s.io")));
         assert!(!rule.matches(subject("get", "leases.coordination.k8s.io")));
         assert!(!rule.matches(subject("patch", "pods")));

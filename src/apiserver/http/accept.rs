@@ -27,16 +27,27 @@ pub(super) struct Media {
 
 impl Media {
     /// JSON, as it is.
-    pub(super) const JSON: Self = Self { shape: Shape::Object, yaml: false, aggregated: false };
+    pub(super) const JSON: Self = Self {
+        shape: Shape::Object,
+        yaml: false,
+        aggregated: false,
+    };
 
     /// Takes the first thing of an `Accept` header that can be had.
     ///
     /// # Errors
     /// 406 for none.
     pub(super) fn negotiate(headers: &HeaderMap) -> Result<Self, ApiError> {
-        let values: Vec<&str> =
-            headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
-        let mut asked = values.iter().flat_map(|value| value.split(',')).map(str::trim).filter(|part| !part.is_empty());
+        let values: Vec<&str> = headers
+            .get_all(ACCEPT)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .collect();
+        let mut asked = values
+            .iter()
+            .flat_map(|value| value.split(','))
+            .map(str::trim)
+            .filter(|part| !part.is_empty());
         let mut any = false;
         for part in asked.by_ref() {
             any = true;
@@ -63,17 +74,30 @@ fn understand(part: &str) -> Option<Media> {
         _ => return None,
     };
     let parameters: Vec<(&str, &str)> = pieces.filter_map(|piece| piece.split_once('=')).collect();
-    let get = |name: &str| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
+    let get = |name: &str| {
+        parameters
+            .iter()
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| *value)
+    };
     let (shape, aggregated) = match (get("as"), get("g"), get("v")) {
         (None, ..) => (Shape::Object, false),
         (Some("Table"), Some("meta.k8s.io"), Some("v1")) => (Shape::Table, false),
-        (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => {
-            (Shape::Metadata, false)
+        (
+            Some("PartialObjectMetadata" | "PartialObjectMetadataList"),
+            Some("meta.k8s.io"),
+            Some("v1"),
+        ) => (Shape::Metadata, false),
+        (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2")) => {
+            (Shape::Object, true)
         }
-        (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2")) => (Shape::Object, true),
         _ => return None,
     };
-    Some(Media { shape, yaml, aggregated })
+    Some(Media {
+        shape,
+        yaml,
+        aggregated,
+    })
 }
 
 /// Whether a client takes compressed answers.
@@ -83,7 +107,11 @@ pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
-        .any(|part| part.split(';').next().is_some_and(|coding| coding.trim() == "gzip"))
+        .any(|part| {
+            part.split(';')
+                .next()
+                .is_some_and(|coding| coding.trim() == "gzip")
+        })
 }
 
 #[cfg(test)]
@@ -104,8 +132,17 @@ mod tests {
         assert_eq!(media(proto).unwrap(), Media::JSON);
         let old = "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         assert_eq!(media(old).unwrap().shape, Shape::Object);
-        assert!(media("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList").unwrap().aggregated);
-        assert_eq!(media("application/vnd.kubernetes.protobuf").unwrap_err().code, 406);
+        assert!(
+            media("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+                .unwrap()
+                .aggregated
+        );
+        assert_eq!(
+            media("application/vnd.kubernetes.protobuf")
+                .unwrap_err()
+                .code,
+            406
+        );
         assert_eq!(Media::negotiate(&HeaderMap::new()).unwrap(), Media::JSON);
     }
 }

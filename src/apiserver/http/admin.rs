@@ -11,10 +11,16 @@ use super::accept::Media;
 use super::{Body, answer};
 use crate::apiserver::{ApiError, ApiServer, Rule};
 
-pub(super) fn faults(server: &ApiServer, method: &Method, path: &[String], body: &Value) -> Result<Response<Body>, ApiError> {
+pub(super) fn faults(
+    server: &ApiServer,
+    method: &Method,
+    path: &[String],
+    body: &Value,
+) -> Result<Response<Body>, ApiError> {
     let faults = server.faults();
     let rule = |value: &Value| -> Result<Rule, ApiError> {
-        serde_json::from_value(value.clone()).map_err(|error| ApiError::bad_request(format!("not a rule: {error}")))
+        serde_json::from_value(value.clone())
+            .map_err(|error| ApiError::bad_request(format!("not a rule: {error}")))
     };
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     match (method.as_str(), path.as_slice()) {
@@ -24,10 +30,14 @@ pub(super) fn faults(server: &ApiServer, method: &Method, path: &[String], body:
             return Ok(answer::value(201, &json!({ "id": id }), Media::JSON));
         }
         ("PUT", []) => {
-            let rules = body.as_array().ok_or_else(|| ApiError::bad_request("a list of rules is wanted"))?;
+            let rules = body
+                .as_array()
+                .ok_or_else(|| ApiError::bad_request("a list of rules is wanted"))?;
             let rules = rules.iter().map(rule).collect::<Result<Vec<_>, _>>()?;
             faults.clear();
-            rules.into_iter().for_each(|rule| drop(faults.add(rule)));
+            for rule in rules {
+                faults.add(rule);
+            }
         }
         ("DELETE", []) => faults.clear(),
         ("DELETE", [id]) => {
@@ -46,6 +56,7 @@ pub(super) fn faults(server: &ApiServer, method: &Method, path: &[String], body:
         .into_iter()
         .map(|(id, rule, hits)| json!({"id": id, "rule": rule, "hits": hits}))
         .collect();
-    let value = json!({"frozen": faults.is_frozen(), "rules": rules, "injected": faults.injected()});
+    let value =
+        json!({"frozen": faults.is_frozen(), "rules": rules, "injected": faults.injected()});
     Ok(answer::value(200, &value, Media::JSON))
 }

@@ -30,7 +30,8 @@ pub(super) enum Gzip {
 /// A response with this body.
 pub(super) fn bytes(code: u16, content_type: &str, body: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(full(body));
-    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *response.status_mut() =
+        StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     if let Ok(value) = HeaderValue::from_str(content_type) {
         headers.insert(CONTENT_TYPE, value);
@@ -56,7 +57,12 @@ pub(super) fn document(code: u16, json: Vec<u8>, media: Media, gzip: Gzip) -> Re
 }
 
 /// A body, compressed where that is wanted.
-pub(super) fn compressed(code: u16, content_type: &str, body: Vec<u8>, gzip: Gzip) -> Response<Body> {
+pub(super) fn compressed(
+    code: u16,
+    content_type: &str,
+    body: Vec<u8>,
+    gzip: Gzip,
+) -> Response<Body> {
     let compress = match gzip {
         Gzip::No => false,
         Gzip::Large => body.len() >= GZIP_FLOOR,
@@ -70,8 +76,12 @@ pub(super) fn compressed(code: u16, content_type: &str, body: Vec<u8>, gzip: Gzi
     match packed {
         Ok(packed) => {
             let mut response = bytes(code, content_type, packed);
-            response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            response.headers_mut().insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+            response
+                .headers_mut()
+                .insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            response
+                .headers_mut()
+                .insert(VARY, HeaderValue::from_static("Accept-Encoding"));
             response
         }
         Err(_) => bytes(code, content_type, body),
@@ -115,10 +125,16 @@ pub(super) fn cut(body: Body, limit: u64) -> Body {
         };
         let length = u64::try_from(data.len()).unwrap_or(u64::MAX);
         if data.is_empty() || left == 0 {
-            return Some((Err(std::io::ErrorKind::ConnectionReset.into()), (body, 0, true)));
+            return Some((
+                Err(std::io::ErrorKind::ConnectionReset.into()),
+                (body, 0, true),
+            ));
         }
         let kept = data.slice(..usize::try_from(left.min(length)).unwrap_or(data.len()));
-        Some((Ok(hyper::body::Frame::data(kept)), (body, left.saturating_sub(length), false)))
+        Some((
+            Ok(hyper::body::Frame::data(kept)),
+            (body, left.saturating_sub(length), false),
+        ))
     });
     StreamBody::new(stream).boxed_unsync()
 }

@@ -7,8 +7,9 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::Value;
 
-use crate::apiserver::ApiError;
+use super::json;
 use crate::apiserver::request::PatchKind;
+use crate::apiserver::{ApiError, protobuf};
 
 /// Largest body of a request, as a real server has it.
 const LIMIT: usize = 3 << 20;
@@ -20,7 +21,8 @@ const LIMIT: usize = 3 << 20;
 pub(super) async fn read(mut body: Incoming) -> Result<Bytes, ApiError> {
     let mut bytes = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| ApiError::bad_request(format!("unable to read the body: {error}")))?;
+        let frame = frame
+            .map_err(|error| ApiError::bad_request(format!("unable to read the body: {error}")))?;
         if let Ok(data) = frame.into_data() {
             if bytes.len() + data.len() > LIMIT {
                 return Err(ApiError::new(
@@ -36,7 +38,10 @@ pub(super) async fn read(mut body: Incoming) -> Result<Bytes, ApiError> {
 }
 
 fn content_type(headers: &HeaderMap) -> &str {
-    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let value = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim()
 }
 
@@ -44,7 +49,9 @@ fn unsupported(accepted: &str) -> ApiError {
     ApiError::new(
         415,
         "UnsupportedMediaType",
-        format!("the body of the request was in an unknown format - accepted media types include: {accepted}"),
+        format!(
+            "the body of the request was in an unknown format - accepted media types include: {accepted}"
+        ),
     )
 }
 
@@ -71,15 +78,17 @@ pub(super) fn patch_kind(headers: &HeaderMap, custom: bool) -> Result<PatchKind,
 /// Checks that a body is in a language that is spoken here.
 ///
 /// # Errors
-/// 415 otherwise. Clients that tried protobuf come back with JSON.
+/// 415 otherwise.
 pub(super) fn check_language(headers: &HeaderMap) -> Result<(), ApiError> {
     match content_type(headers) {
-        "" | "application/json" | "application/yaml" => Ok(()),
-        _ => Err(unsupported("application/json, application/yaml")),
+        "" | "application/json" | "application/yaml" | protobuf::MEDIA_TYPE => Ok(()),
+        _ => Err(unsupported(
+            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+        )),
     }
 }
 
-/// Parses a body, JSON or YAML. Also gives the fields that it names twice.
+/// Parses a body: JSON, YAML or protobuf. Also gives the fields that it names twice.
 ///
 /// # Errors
 /// 400 for what is neither.
@@ -88,16 +97,21 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Value, Vec<String>), ApiError> {
     if text.is_empty() {
         return Ok((Value::Null, Vec::new()));
     }
+    if bytes.starts_with(b"k8s\0") {
+        return protobuf::decode(bytes).map(|value| (value, Vec::new()));
+    }
     if matches!(text[0], b'{' | b'[') {
-        match serde_json::from_slice(text) {
-            Ok(value) => return Ok((value, Vec::new())),
+        match json::parse(text) {
+            Ok(parsed) => return Ok(parsed),
             // Flow-style YAML begins so too.
             Err(error) => {
-                return serde_yaml::from_slice(text).map(|value| (value, Vec::new())).map_err(|_| {
-                    ApiError::bad_request(format!(
-                        "couldn't get version/kind; json parse error: {error}"
-                    ))
-                });
+                return serde_yaml::from_slice(text)
+                    .map(|value| (value, Vec::new()))
+                    .map_err(|_| {
+                        ApiError::bad_request(format!(
+                            "couldn't get version/kind; json parse error: {error}"
+                        ))
+                    });
             }
         }
     }
@@ -122,10 +136,13 @@ mod tests {
     #[test]
     fn custom_resources_have_no_strategic_merge() {
         let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, "application/strategic-merge-patch+json".parse().unwrap());
+        headers.insert(
+            CONTENT_TYPE,
+            "application/strategic-merge-patch+json".parse().unwrap(),
+        );
         assert_eq!(patch_kind(&headers, false).unwrap(), PatchKind::Strategic);
         assert_eq!(patch_kind(&headers, true).unwrap_err().code, 415);
-        headers.insert(CONTENT_TYPE, "application/vnd.kubernetes.protobuf".parse().unwrap());
+        headers.insert(CONTENT_TYPE, "application/cbor".parse().unwrap());
         assert_eq!(check_language(&headers).unwrap_err().code, 415);
     }
 }

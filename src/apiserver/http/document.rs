@@ -9,10 +9,18 @@ use super::{Body, answer, full};
 use crate::apiserver::{ApiError, ApiServer, ResourceInfo, discovery};
 
 /// Answers a path below `/api`, `/apis` or `/openapi`.
-pub(super) fn document(server: &ApiServer, path: &str, headers: &HeaderMap, media: Media) -> Result<Response<Body>, ApiError> {
+pub(super) fn document(
+    server: &ApiServer,
+    path: &str,
+    headers: &HeaderMap,
+    media: Media,
+) -> Result<Response<Body>, ApiError> {
     let resources: Vec<ResourceInfo> = {
         let state = server.state();
-        state.resources().map(|served| served.info.clone()).collect()
+        state
+            .resources()
+            .map(|served| served.info.clone())
+            .collect()
     };
     let resources: Vec<&ResourceInfo> = resources.iter().collect();
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
@@ -24,8 +32,12 @@ pub(super) fn document(server: &ApiServer, path: &str, headers: &HeaderMap, medi
         [] => root(&resources),
         ["api"] => discovery::versions(address(headers)),
         ["apis"] => discovery::groups(&resources),
-        ["api", version] => discovery::resources(&resources, "", version).ok_or_else(ApiError::no_such_path)?,
-        ["apis", group] => discovery::group(&resources, group).ok_or_else(ApiError::no_such_path)?,
+        ["api", version] => {
+            discovery::resources(&resources, "", version).ok_or_else(ApiError::no_such_path)?
+        }
+        ["apis", group] => {
+            discovery::group(&resources, group).ok_or_else(ApiError::no_such_path)?
+        }
         ["apis", group, version] => {
             discovery::resources(&resources, group, version).ok_or_else(ApiError::no_such_path)?
         }
@@ -35,7 +47,10 @@ pub(super) fn document(server: &ApiServer, path: &str, headers: &HeaderMap, medi
 }
 
 fn address(headers: &HeaderMap) -> &str {
-    headers.get(http::header::HOST).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    headers
+        .get(http::header::HOST)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
 }
 
 fn root(resources: &[&ResourceInfo]) -> Value {
@@ -44,7 +59,17 @@ fn root(resources: &[&ResourceInfo]) -> Value {
         paths.push(format!("/apis/{}", info.group));
         paths.push(format!("/apis/{}/{}", info.group, info.version));
     }
-    paths.extend(["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
+    paths.extend(
+        [
+            "/healthz",
+            "/livez",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/readyz",
+            "/version",
+        ]
+        .map(str::to_owned),
+    );
     paths.sort();
     paths.dedup();
     serde_json::json!({ "paths": paths })
@@ -54,7 +79,10 @@ fn root(resources: &[&ResourceInfo]) -> Value {
 fn tagged(value: &Value, content_type: &str, headers: &HeaderMap) -> Response<Body> {
     let body = value.to_string();
     let tag = discovery::etag(body.as_bytes());
-    let known = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok()) == Some(tag.as_str());
+    let known = headers
+        .get(IF_NONE_MATCH)
+        .and_then(|value| value.to_str().ok())
+        == Some(tag.as_str());
     let mut response = if known {
         let mut response = Response::new(full(""));
         *response.status_mut() = StatusCode::NOT_MODIFIED;

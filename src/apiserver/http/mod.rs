@@ -5,7 +5,9 @@ mod admin;
 mod answer;
 mod body;
 mod document;
+mod json;
 mod page;
+mod pods;
 mod respond;
 mod route;
 mod stream;
@@ -80,7 +82,10 @@ where
     };
     let mut builder = auto::Builder::new(TokioExecutor::new());
     // Dates come from the machine's clock, which a simulation must not see.
-    builder.http1().timer(TokioTimer::new()).auto_date_header(false);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .auto_date_header(false);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -157,10 +162,15 @@ pub(super) async fn listen(
 
 /// A body that is there already.
 pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
+    Full::new(bytes.into())
+        .map_err(|never: Infallible| match never {})
+        .boxed_unsync()
 }
 
 /// Stays pending once the connection is broken off: there is nobody left to answer.
 pub(super) async fn never<T>() -> T {
     poll_fn(|_| Poll::Pending).await
 }
+
+#[cfg(test)]
+mod tests;

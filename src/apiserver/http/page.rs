@@ -6,11 +6,15 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::accept::{Media, Shape};
-use crate::apiserver::state::{Entry, Form, Need, Page, Served};
-use crate::apiserver::{ApiError, ApiServer};
+use crate::apiserver::state::{Entry, Form, Page, Served};
+use crate::apiserver::{ApiError, ApiServer, webhook as webhooks};
 
 /// One object, complete, in the version that is served.
-pub(super) async fn object(server: &ApiServer, served: &Served, entry: &Entry) -> Result<Vec<u8>, ApiError> {
+pub(super) async fn object(
+    server: &ApiServer,
+    served: &Served,
+    entry: &Entry,
+) -> Result<Vec<u8>, ApiError> {
     let mut out = Vec::with_capacity(entry.body.len() + 64);
     item(server, served, entry, false, &mut out).await?;
     Ok(out)
@@ -25,13 +29,17 @@ async fn item(
     out: &mut Vec<u8>,
 ) -> Result<(), ApiError> {
     match &served.form {
-        Form::Webhook { storage_api_version, webhook } if *storage_api_version != served.api_version() => {
+        Form::Webhook {
+            storage_api_version,
+            webhook,
+        } if *storage_api_version != served.api_version() => {
             let mut object = entry.value();
             object["apiVersion"] = storage_api_version.as_str().into();
             object["kind"] = served.info.kind.as_str().into();
-            let need = Need { object, desired: served.api_version(), webhook: webhook.clone() };
-            let converted = server.webhooks().convert(&need).await?;
-            out.extend_from_slice(converted.to_string().as_bytes());
+            let desired = served.api_version();
+            for converted in webhooks::convert(server, vec![object], &desired, webhook).await? {
+                out.extend_from_slice(converted.to_string().as_bytes());
+            }
         }
         _ => served.write(entry, out, typed),
     }
@@ -79,20 +87,37 @@ pub(super) async fn single(
         }
         Shape::Table => {
             let object = value(server, served, entry).await?;
-            let table = table(server, served, &[object], &json!({"resourceVersion": entry.rv.to_string()}), true);
+            let table = table(
+                server,
+                served,
+                &[object],
+                &json!({"resourceVersion": entry.rv.to_string()}),
+                true,
+            );
             Ok(table.to_string().into_bytes())
         }
     }
 }
 
 /// A table of these objects.
-pub(super) fn table(server: &ApiServer, served: &Served, objects: &[Value], metadata: &Value, columns: bool) -> Value {
+pub(super) fn table(
+    server: &ApiServer,
+    served: &Served,
+    objects: &[Value],
+    metadata: &Value,
+    columns: bool,
+) -> Value {
     let _ = (server, served, objects, metadata, columns);
     json!({})
 }
 
 /// A list as `media` shapes it.
-pub(super) async fn list(server: &ApiServer, served: &Served, page: &Page, media: Media) -> Result<Vec<u8>, ApiError> {
+pub(super) async fn list(
+    server: &ApiServer,
+    served: &Served,
+    page: &Page,
+    media: Media,
+) -> Result<Vec<u8>, ApiError> {
     let mut metadata = json!({"resourceVersion": page.rv.to_string()});
     if let Some(next) = &page.next {
         metadata["continue"] = next.as_str().into();
@@ -105,7 +130,9 @@ pub(super) async fn list(server: &ApiServer, served: &Served, page: &Page, media
         for entry in &page.entries {
             objects.push(value(server, served, entry).await?);
         }
-        return Ok(table(server, served, &objects, &metadata, true).to_string().into_bytes());
+        return Ok(table(server, served, &objects, &metadata, true)
+            .to_string()
+            .into_bytes());
     }
     let size: usize = page.entries.iter().map(|entry| entry.body.len() + 1).sum();
     let mut out = Vec::with_capacity(size + 256);
@@ -114,7 +141,10 @@ pub(super) async fn list(server: &ApiServer, served: &Served, page: &Page, media
         _ => (served.info.list_kind.as_str(), served.api_version()),
     };
     out.extend_from_slice(
-        format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{metadata},"items":["#).as_bytes(),
+        format!(
+            r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{metadata},"items":["#
+        )
+        .as_bytes(),
     );
     for (index, entry) in page.entries.iter().enumerate() {
         if index > 0 {
@@ -144,7 +174,9 @@ pub(super) async fn event(
         Shape::Table => {
             let object = value(server, served, entry).await?;
             let metadata = json!({"resourceVersion": entry.rv.to_string()});
-            table(server, served, &[object], &metadata, columns).to_string().into_bytes()
+            table(server, served, &[object], &metadata, columns)
+                .to_string()
+                .into_bytes()
         }
         _ => single(server, served, entry, media).await?,
     };
@@ -160,7 +192,9 @@ pub(super) fn bookmark(served: &Served, rv: u64, initial: bool, media: Media) ->
         metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
     }
     let object = match media.shape {
-        Shape::Object => json!({"kind": served.info.kind, "apiVersion": served.api_version(), "metadata": metadata}),
+        Shape::Object => {
+            json!({"kind": served.info.kind, "apiVersion": served.api_version(), "metadata": metadata})
+        }
         Shape::Metadata => {
             json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
         }

@@ -13,17 +13,21 @@ use super::accept::{Media, takes_gzip};
 use super::answer::{self, Gzip};
 use super::route::{self, Route};
 use super::stream::{self, Sickness};
-use super::{Body, Control, admin, body, document, never, page};
+use super::{Body, Control, admin, body, document, never, page, pods};
 use crate::apiserver::audit::AuditEvent;
 use crate::apiserver::auth::Caller;
 use crate::apiserver::faults::{Fault, Subject};
 use crate::apiserver::registry::qualified;
-use crate::apiserver::request::{Request, Target, Verb};
+use crate::apiserver::request::{PatchKind, Request, Target, Verb};
 use crate::apiserver::state::{Answer, Reply};
 use crate::apiserver::{ApiError, ApiServer};
 
 /// Answers a request.
-pub(super) async fn respond(server: ApiServer, control: Arc<Control>, request: HttpRequest<Incoming>) -> Response<Body> {
+pub(super) async fn respond(
+    server: ApiServer,
+    control: Arc<Control>,
+    request: HttpRequest<Incoming>,
+) -> Response<Body> {
     let (parts, incoming) = request.into_parts();
     match route::route(parts.uri.path()) {
         Some(Route::Faults(path)) => administer(&server, &parts, &path, incoming).await,
@@ -35,7 +39,12 @@ pub(super) async fn respond(server: ApiServer, control: Arc<Control>, request: H
     .unwrap_or_else(|error| answer::failure(&error))
 }
 
-async fn administer(server: &ApiServer, parts: &Parts, path: &[String], incoming: Incoming) -> Result<Response<Body>, ApiError> {
+async fn administer(
+    server: &ApiServer,
+    parts: &Parts,
+    path: &[String],
+    incoming: Incoming,
+) -> Result<Response<Body>, ApiError> {
     let (value, _) = body::parse(&body::read(incoming).await?)?;
     admin::faults(server, &parts.method, path, &value)
 }
@@ -50,8 +59,15 @@ async fn routed(
     let caller = Caller::of(&parts.headers, server.options());
     match route.ok_or_else(ApiError::no_such_path)? {
         Route::Health(name) => {
-            let verbose = parts.uri.query().is_some_and(|query| query.contains("verbose"));
-            let text = if verbose { format!("[+]ping ok\n{name} check passed\n") } else { "ok".to_owned() };
+            let verbose = parts
+                .uri
+                .query()
+                .is_some_and(|query| query.contains("verbose"));
+            let text = if verbose {
+                format!("[+]ping ok\n{name} check passed\n")
+            } else {
+                "ok".to_owned()
+            };
             Ok(answer::text(200, text))
         }
         Route::Version => Ok(answer::value(200, &server.options().version, Media::JSON)),
@@ -83,7 +99,9 @@ fn metrics(server: &ApiServer) -> String {
         server.resource_version(),
     );
     for (resource, (count, _)) in server.sizes() {
-        text.push_str(&format!("apiserver_resource_objects{{resource=\"{resource}\"}} {count}\n"));
+        text.push_str(&format!(
+            "apiserver_resource_objects{{resource=\"{resource}\"}} {count}\n"
+        ));
     }
     text
 }
@@ -99,9 +117,15 @@ struct Asked {
 }
 
 impl Asked {
-    fn new(server: &ApiServer, caller: &Caller, parts: &Parts, target: Target) -> Result<Self, ApiError> {
+    fn new(
+        server: &ApiServer,
+        caller: &Caller,
+        parts: &Parts,
+        target: Target,
+    ) -> Result<Self, ApiError> {
         let (mut options, watch) = route::options(parts.uri.query().unwrap_or_default())?;
         let mut target = target;
+        let reaches_pod = pods::reaches_pod(&target);
         let named = target.name.is_some();
         let verb = match parts.method {
             Method::GET | Method::HEAD if watch && target.subresource.is_none() => Verb::Watch,
@@ -109,6 +133,7 @@ impl Asked {
             Method::GET | Method::HEAD => Verb::List,
             Method::POST => Verb::Create,
             Method::PUT if named => Verb::Update,
+            Method::PATCH if named && reaches_pod => Verb::Patch(PatchKind::Merge),
             Method::PATCH if named => {
                 let custom = server
                     .state()
@@ -140,7 +165,11 @@ impl Asked {
         });
         Ok(Self {
             caller: caller.name.clone(),
-            media: Media::negotiate(&parts.headers)?,
+            media: if reaches_pod {
+                Media::JSON
+            } else {
+                Media::negotiate(&parts.headers)?
+            },
             request: Request {
                 verb,
                 target,
@@ -163,7 +192,9 @@ impl Asked {
     ) -> Result<Response<Body>, ApiError> {
         for fault in &self.faults {
             match fault {
-                Fault::Delay { milliseconds } => tokio::time::sleep(Duration::from_millis(*milliseconds)).await,
+                Fault::Delay { milliseconds } => {
+                    tokio::time::sleep(Duration::from_millis(*milliseconds)).await
+                }
                 Fault::GoAway => control.wind_down(),
                 _ => {}
             }
@@ -176,6 +207,19 @@ impl Asked {
         if let Some(error) = self.faults.iter().find_map(refusal) {
             self.record(server, error.code, false);
             return Err(error);
+        }
+        if pods::reaches_pod(&self.request.target) {
+            let target = &self.request.target;
+            let response = if target.subresource.as_deref() == Some("log") {
+                pods::log(server, target, parts.uri.query().unwrap_or_default()).await
+            } else {
+                pods::proxy(server, target, parts, incoming).await
+            };
+            let code = response
+                .as_ref()
+                .map_or_else(|error| error.code, |response| response.status().as_u16());
+            self.record(server, code, false);
+            return response.map(|response| self.damage(response));
         }
         if self.request.verb.writes() {
             let deletes = matches!(self.request.verb, Verb::Delete | Verb::DeleteCollection);
@@ -232,7 +276,11 @@ impl Asked {
                     Some(back) => state.stale_list(request, back)?,
                     None => state.list(request)?,
                 };
-                Answer { reply: Reply::Page { page, served }, warnings: Vec::new() }
+                let warnings = served.deprecation().into_iter().collect();
+                Answer {
+                    reply: Reply::Page { page, served },
+                    warnings,
+                }
             }
             Verb::Watch => {
                 // The request is judged before anything is said; what is too old is said in the stream.
@@ -254,7 +302,12 @@ impl Asked {
         Ok((Done::Answer(answer), false))
     }
 
-    async fn render(&self, server: &ApiServer, parts: &Parts, answer: Answer) -> Result<Response<Body>, ApiError> {
+    async fn render(
+        &self,
+        server: &ApiServer,
+        parts: &Parts,
+        answer: Answer,
+    ) -> Result<Response<Body>, ApiError> {
         let gzip = if self.faults.contains(&Fault::Gzip) {
             Gzip::Always
         } else if takes_gzip(&parts.headers) {
@@ -263,10 +316,17 @@ impl Asked {
             Gzip::No
         };
         let (code, json) = match answer.reply {
-            Reply::Object { code, entry, served } => {
-                (code, page::single(server, &served, &entry, self.media).await?)
+            Reply::Object {
+                code,
+                entry,
+                served,
+            } => (
+                code,
+                page::single(server, &served, &entry, self.media).await?,
+            ),
+            Reply::Page { page, served } => {
+                (200, page::list(server, &served, &page, self.media).await?)
             }
-            Reply::Page { page, served } => (200, page::list(server, &served, &page, self.media).await?),
             Reply::Value { code, value } => (code, value.to_string().into_bytes()),
         };
         let mut response = answer::document(code, json, self.media, gzip);
@@ -287,14 +347,23 @@ impl Asked {
             }
         }
         let timeout = self.request.options.timeout_seconds;
-        self.streamed(stream::body(server.clone(), watch, self.media, timeout, sickness))
+        self.streamed(stream::body(
+            server.clone(),
+            watch,
+            self.media,
+            timeout,
+            sickness,
+        ))
     }
 
     fn streamed(&self, body: Body) -> Response<Body> {
         let mut response = Response::new(body);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        headers.insert(
+            http::header::CACHE_CONTROL,
+            HeaderValue::from_static("no-cache, private"),
+        );
         headers.remove(TRANSFER_ENCODING);
         response
     }
@@ -320,7 +389,9 @@ impl Asked {
     fn record(&self, server: &ApiServer, code: u16, wrote: bool) {
         let target = &self.request.target;
         let name = target.name.clone().or_else(|| {
-            self.request.body["metadata"]["name"].as_str().map(str::to_owned)
+            self.request.body["metadata"]["name"]
+                .as_str()
+                .map(str::to_owned)
         });
         server.record(AuditEvent {
             sequence: 0,
@@ -364,10 +435,19 @@ fn refusal(fault: &Fault) -> Option<ApiError> {
         _ => return None,
     };
     let (reason, message) = match code {
-        429 => ("TooManyRequests", "Too many requests, please try again later."),
-        500 => ("InternalError", "Internal error occurred: etcdserver: request timed out"),
+        429 => (
+            "TooManyRequests",
+            "Too many requests, please try again later.",
+        ),
+        500 => (
+            "InternalError",
+            "Internal error occurred: etcdserver: request timed out",
+        ),
         503 => ("ServiceUnavailable", "apiserver is shutting down"),
-        504 => ("Timeout", "Timeout: request did not complete within the allotted timeout"),
+        504 => (
+            "Timeout",
+            "Timeout: request did not complete within the allotted timeout",
+        ),
         _ => ("", "a fault was asked for"),
     };
     let mut error = ApiError::new(code, reason, message);

@@ -24,7 +24,10 @@ pub(super) enum Route {
 
 /// Parts of a path, decoded.
 fn parts(path: &str) -> Vec<String> {
-    path.split('/').filter(|part| !part.is_empty()).map(|part| decode(part, false).into_owned()).collect()
+    path.split('/')
+        .filter(|part| !part.is_empty())
+        .map(|part| decode(part, false).into_owned())
+        .collect()
 }
 
 /// Understands a path. `None`: there is no such thing.
@@ -35,16 +38,26 @@ pub(super) fn route(path: &str) -> Option<Route> {
         ["healthz" | "livez" | "readyz", ..] => Some(Route::Health(parts[0].to_owned())),
         ["version"] => Some(Route::Version),
         ["metrics"] => Some(Route::Metrics),
-        ["faults", rest @ ..] => Some(Route::Faults(rest.iter().map(|part| (*part).to_owned()).collect())),
-        [] | ["api" | "apis"] | ["api", _] | ["apis", _] | ["apis", _, _] | ["openapi", ..] => Some(Route::Document),
+        ["faults", rest @ ..] => Some(Route::Faults(
+            rest.iter().map(|part| (*part).to_owned()).collect(),
+        )),
+        [] | ["api" | "apis"] | ["api", _] | ["apis", _] | ["apis", _, _] | ["openapi", ..] => {
+            Some(Route::Document)
+        }
         ["api", version, rest @ ..] => target("", version, rest, path).map(Route::Resource),
-        ["apis", group, version, rest @ ..] => target(group, version, rest, path).map(Route::Resource),
+        ["apis", group, version, rest @ ..] => {
+            target(group, version, rest, path).map(Route::Resource)
+        }
         _ => None,
     }
 }
 
 fn target(group: &str, version: &str, rest: &[&str], path: &str) -> Option<Target> {
-    let mut target = Target { group: group.to_owned(), version: version.to_owned(), ..Target::default() };
+    let mut target = Target {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        ..Target::default()
+    };
     let rest = match rest {
         // Subresources of namespaces themselves.
         ["namespaces", _] | ["namespaces", _, "status" | "finalize"] => rest,
@@ -72,7 +85,9 @@ fn target(group: &str, version: &str, rest: &[&str], path: &str) -> Option<Targe
 
 /// What follows `/proxy` in a path, as it was written.
 fn after_proxy(path: &str) -> String {
-    let at = path.find("/proxy").map_or(path.len(), |at| at + "/proxy".len());
+    let at = path
+        .find("/proxy")
+        .map_or(path.len(), |at| at + "/proxy".len());
     match &path[at..] {
         "" => "/".to_owned(),
         rest => rest.to_owned(),
@@ -88,7 +103,11 @@ pub(super) fn decode(text: &str, query: bool) -> Cow<'_, str> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
-        let hex = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        let hex = |byte: u8| {
+            char::from(byte)
+                .to_digit(16)
+                .and_then(|digit| u8::try_from(digit).ok())
+        };
         let escaped = (bytes[at] == b'%' && at + 2 < bytes.len())
             .then(|| Some(hex(bytes[at + 1])? * 16 + hex(bytes[at + 2])?))
             .flatten();
@@ -107,10 +126,13 @@ pub(super) fn decode(text: &str, query: bool) -> Cow<'_, str> {
 
 /// The pairs of a query.
 pub(super) fn pairs(query: &str) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
-    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (decode(key, true), decode(value, true))
-    })
+    query
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(key, true), decode(value, true))
+        })
 }
 
 /// Understands a query. The first value of a key counts, as in Go. Also says whether it asks to watch.
@@ -126,7 +148,10 @@ pub(super) fn options(query: &str) -> Result<(Options, bool), ApiError> {
         match &*key {
             "labelSelector" => options.label_selector = text(),
             "fieldSelector" => options.field_selector = text(),
-            "limit" => options.limit = number(&key, &value)?.and_then(|limit: i64| u64::try_from(limit).ok()),
+            "limit" => {
+                options.limit =
+                    number(&key, &value)?.and_then(|limit: i64| u64::try_from(limit).ok())
+            }
             "continue" => options.continue_token = text(),
             "resourceVersion" => options.resource_version = text(),
             "resourceVersionMatch" => options.resource_version_match = text(),
@@ -137,7 +162,9 @@ pub(super) fn options(query: &str) -> Result<(Options, bool), ApiError> {
             "dryRun" if value.is_empty() => {}
             "dryRun" if value == "All" => options.dry_run.push(text()),
             "dryRun" => {
-                return Err(invalid(&format!("dryRun: Unsupported value: [{value:?}]: supported values: \"All\"")));
+                return Err(invalid(&format!(
+                    "dryRun: Unsupported value: [{value:?}]: supported values: \"All\""
+                )));
             }
             "fieldManager" => options.field_manager = Some(text()),
             "fieldValidation" => {
@@ -160,7 +187,11 @@ pub(super) fn options(query: &str) -> Result<(Options, bool), ApiError> {
 }
 
 fn invalid(problem: &str) -> ApiError {
-    ApiError::new(422, "Invalid", format!("PatchOptions.meta.k8s.io \"\" is invalid: {problem}"))
+    ApiError::new(
+        422,
+        "Invalid",
+        format!("PatchOptions.meta.k8s.io \"\" is invalid: {problem}"),
+    )
 }
 
 /// As Kubernetes reads booleans in queries: anything but `false` and `0` is true.
@@ -173,7 +204,9 @@ fn number<T: std::str::FromStr>(key: &str, value: &str) -> Result<Option<T>, Api
         return Ok(None);
     }
     value.parse().map(Some).map_err(|_| {
-        ApiError::bad_request(format!("strconv.ParseInt: parsing {value:?}: invalid syntax ({key})"))
+        ApiError::bad_request(format!(
+            "strconv.ParseInt: parsing {value:?}: invalid syntax ({key})"
+        ))
     })
 }
 
@@ -192,12 +225,21 @@ mod tests {
     fn paths_name_resources() {
         let target = resource("/api/v1/namespaces/a/pods/b/status");
         assert_eq!(target.namespace.as_deref(), Some("a"));
-        assert_eq!((target.name.as_deref(), target.subresource.as_deref()), (Some("b"), Some("status")));
+        assert_eq!(
+            (target.name.as_deref(), target.subresource.as_deref()),
+            (Some("b"), Some("status"))
+        );
         let target = resource("/api/v1/namespaces/a");
-        assert_eq!((target.resource.as_str(), target.name.as_deref()), ("namespaces", Some("a")));
+        assert_eq!(
+            (target.resource.as_str(), target.name.as_deref()),
+            ("namespaces", Some("a"))
+        );
         assert_eq!(target.namespace, None);
         let target = resource("/apis/apps/v1/deployments");
-        assert_eq!((target.group.as_str(), target.resource.as_str()), ("apps", "deployments"));
+        assert_eq!(
+            (target.group.as_str(), target.resource.as_str()),
+            ("apps", "deployments")
+        );
         let target = resource("/api/v1/namespaces/a/pods/https:b:8443/proxy/v1/x%20y");
         assert_eq!(target.rest.as_deref(), Some("/v1/x%20y"));
         assert_eq!(route("/apis/apps/v1"), Some(Route::Document));
@@ -206,8 +248,10 @@ mod tests {
 
     #[test]
     fn queries_are_decoded() {
-        let (options, watch) =
-            options("watch=1&labelSelector=a%3Db%2Cc+in+(d)&limit=5&allowWatchBookmarks=true&dryRun=All").unwrap();
+        let (options, watch) = options(
+            "watch=1&labelSelector=a%3Db%2Cc+in+(d)&limit=5&allowWatchBookmarks=true&dryRun=All",
+        )
+        .unwrap();
         assert!(watch && options.allow_bookmarks && options.is_dry_run());
         assert_eq!(options.label_selector, "a=b,c in (d)");
         assert_eq!(options.limit, Some(5));

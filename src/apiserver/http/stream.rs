@@ -56,12 +56,24 @@ struct Streamed {
 }
 
 /// The body of a watch.
-pub(super) fn body(server: ApiServer, watch: Watch, media: Media, timeout: Option<u64>, sickness: Sickness) -> Body {
+pub(super) fn body(
+    server: ApiServer,
+    watch: Watch,
+    media: Media,
+    timeout: Option<u64>,
+    sickness: Sickness,
+) -> Body {
     let now = Instant::now();
     // Not all at once, but always the same.
     let spread = Duration::from_secs(watch.version() % LIFE.as_secs());
-    let life = timeout.filter(|seconds| *seconds > 0).map_or(LIFE + spread, Duration::from_secs);
-    let period = if sickness.storm.is_some() { STORM_PERIOD } else { BOOKMARK_PERIOD };
+    let life = timeout
+        .filter(|seconds| *seconds > 0)
+        .map_or(LIFE + spread, Duration::from_secs);
+    let period = if sickness.storm.is_some() {
+        STORM_PERIOD
+    } else {
+        BOOKMARK_PERIOD
+    };
     let streamed = Streamed {
         server,
         watch,
@@ -130,8 +142,16 @@ impl Streamed {
             match frame {
                 Frame::Object(kind, entry) => {
                     let served = std::sync::Arc::clone(&self.watch.served);
-                    let written =
-                        page::event(&self.server, &served, kind.name(), &entry, self.media, self.columns, &mut out).await;
+                    let written = page::event(
+                        &self.server,
+                        &served,
+                        kind.name(),
+                        &entry,
+                        self.media,
+                        self.columns,
+                        &mut out,
+                    )
+                    .await;
                     self.columns = false;
                     if let Err(error) = written {
                         self.over = true;
@@ -142,7 +162,12 @@ impl Streamed {
                 }
                 Frame::Bookmark { initial: true, .. } if self.sickness.unmarked => {}
                 Frame::Bookmark { rv, initial } => {
-                    out.extend_from_slice(&page::bookmark(&self.watch.served, rv, initial, self.media));
+                    out.extend_from_slice(&page::bookmark(
+                        &self.watch.served,
+                        rv,
+                        initial,
+                        self.media,
+                    ));
                 }
             }
         }

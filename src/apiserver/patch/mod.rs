@@ -11,10 +11,10 @@ mod merge;
 mod schema;
 mod strategic;
 
-pub(crate) use apply::{apply, track};
+pub(crate) use apply::{apply, confine, track};
 pub(crate) use json::json;
 pub(crate) use merge::{check_merge, merge};
-pub(crate) use schema::MergeSchema;
+pub(crate) use schema::{MergeSchema, drop_nulls};
 pub(crate) use strategic::strategic;
 
 use super::ApiError;

@@ -9,7 +9,10 @@ use super::{ResourceInfo, ScaleInfo};
 
 /// What tells one built-in resource from another, beside its description.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools, reason = "a table of independent traits, one column each")]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "a table of independent traits, one column each"
+)]
 pub(crate) struct Traits {
     /// Nothing is stored: a POST is answered (`selfsubjectaccessreviews`).
     pub(crate) create_only: bool,
@@ -62,16 +65,22 @@ struct Row {
     short: &'static str,
     /// One letter a trait, see [`rows`].
     flags: &'static str,
-    /// Subresources with their kinds: `log=Pod,eviction=policy/v1.Eviction`.
+    /// Subresources with their kinds: `log=Pod,eviction=Eviction`.
     subresources: &'static str,
 }
 
 impl Row {
     fn build(&self) -> Builtin {
-        let (group, version) = self.api_version.rsplit_once('/').unwrap_or(("", self.api_version));
+        let (group, version) = self
+            .api_version
+            .rsplit_once('/')
+            .unwrap_or(("", self.api_version));
         let has = |flag: char| self.flags.contains(flag);
         let list = |text: &str| -> Vec<String> {
-            text.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect()
+            text.split(',')
+                .filter(|part| !part.is_empty())
+                .map(str::to_owned)
+                .collect()
         };
         let scale = has('S').then(|| ScaleInfo {
             spec_replicas: ".spec.replicas".to_owned(),
@@ -86,7 +95,11 @@ impl Row {
             plural: self.plural.to_owned(),
             singular: self.kind.to_lowercase(),
             short_names: list(self.short),
-            categories: if has('a') { vec!["all".to_owned()] } else { Vec::new() },
+            categories: [('a', "all"), ('x', "api-extensions")]
+                .into_iter()
+                .filter(|(flag, _)| has(*flag))
+                .map(|(_, category)| category.to_owned())
+                .collect(),
             namespaced: has('n'),
             status: has('s'),
             scale,
@@ -112,7 +125,11 @@ impl Row {
             status: has('s'),
             returns_deleted: has('d'),
         };
-        Builtin { info, storage, traits }
+        Builtin {
+            info,
+            storage,
+            traits,
+        }
     }
 }
 
@@ -127,7 +144,11 @@ mod tests {
         for builtin in builtin() {
             let info = &builtin.info;
             assert!(
-                seen.insert((info.group.clone(), info.version.clone(), info.plural.clone())),
+                seen.insert((
+                    info.group.clone(),
+                    info.version.clone(),
+                    info.plural.clone()
+                )),
                 "{} is there twice",
                 info.plural
             );

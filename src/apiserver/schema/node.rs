@@ -166,6 +166,22 @@ impl Node {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn rule_count(&self) -> usize {
+        let additional = match &self.additional {
+            Some(Additional::Schema(inner)) => inner.rule_count(),
+            _ => 0,
+        };
+        self.rules.len()
+            + additional
+            + self.items.as_ref().map_or(0, |inner| inner.rule_count())
+            + self
+                .properties
+                .values()
+                .map(Self::rule_count)
+                .sum::<usize>()
+    }
+
     /// The schema of a field of an object.
     pub(super) fn field(&self, name: &str) -> Option<&Self> {
         self.properties.get(name).or(match &self.additional {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::node::Node;
 use super::validate::cause;
 use super::validate::{self, Old};
-use super::{gotext, shape};
+use super::{cel, gotext, shape};
 use crate::apiserver::{Cause, ScaleInfo};
 
 /// A compiled structural schema of one version.
@@ -18,6 +18,12 @@ pub(crate) struct Structural {
 impl Structural {
     pub(super) fn new(root: Node, scale: Option<ScaleInfo>) -> Self {
         Self { root, scale }
+    }
+
+    /// How many rules it has.
+    #[cfg(test)]
+    pub(super) fn rule_count(&self) -> usize {
+        self.root.rule_count()
     }
 
     /// Removes what the schema does not know; says which paths (for `fieldValidation`), sorted.
@@ -85,6 +91,8 @@ impl Structural {
                 "some validation rules were not checked because the object was invalid; \
                  correct the existing errors to complete validation",
             ));
+        } else {
+            cel::evaluate(&self.root, object, old, "", true, true, &mut causes);
         }
         causes
     }

@@ -24,7 +24,8 @@ pub(crate) struct Need {
 impl Conversions {
     /// Remembers an answer.
     pub(crate) fn learn(&mut self, need: &Need, converted: Value) {
-        self.0.insert((need.desired.clone(), need.object.to_string()), converted);
+        self.0
+            .insert((need.desired.clone(), need.object.to_string()), converted);
     }
 
     fn find(&self, object: &Value, desired: &str) -> Option<&Value> {
@@ -33,13 +34,20 @@ impl Conversions {
 }
 
 /// A stored object as `served` has it, complete.
-pub(crate) fn to_served(served: &Served, entry: &Entry, known: &Conversions) -> Result<Value, Halt> {
+pub(crate) fn to_served(
+    served: &Served,
+    entry: &Entry,
+    known: &Conversions,
+) -> Result<Value, Halt> {
     let mut object = entry.value();
     served.name_type(&mut object);
     match &served.form {
         Form::Same => {}
         Form::Events => events::to_events_group(&mut object),
-        Form::Webhook { storage_api_version, webhook } => {
+        Form::Webhook {
+            storage_api_version,
+            webhook,
+        } => {
             let desired = served.api_version();
             if *storage_api_version != desired {
                 object["apiVersion"] = storage_api_version.as_str().into();
@@ -51,11 +59,18 @@ pub(crate) fn to_served(served: &Served, entry: &Entry, known: &Conversions) -> 
 }
 
 /// What `served` has as it is to be stored.
-pub(crate) fn to_stored(served: &Served, mut object: Value, known: &Conversions) -> Result<Value, Halt> {
+pub(crate) fn to_stored(
+    served: &Served,
+    mut object: Value,
+    known: &Conversions,
+) -> Result<Value, Halt> {
     match &served.form {
         Form::Same => {}
         Form::Events => events::to_core(&mut object),
-        Form::Webhook { storage_api_version, webhook } => {
+        Form::Webhook {
+            storage_api_version,
+            webhook,
+        } => {
             if *storage_api_version != served.api_version() {
                 return by_webhook(object, storage_api_version.clone(), webhook, known);
             }
@@ -75,6 +90,10 @@ fn by_webhook(
 ) -> Result<Value, Halt> {
     match known.find(&object, &desired) {
         Some(converted) => Ok(converted.clone()),
-        None => Err(Halt::Convert(Need { object, desired, webhook: std::sync::Arc::clone(webhook) })),
+        None => Err(Halt::Convert(Need {
+            object,
+            desired,
+            webhook: std::sync::Arc::clone(webhook),
+        })),
     }
 }

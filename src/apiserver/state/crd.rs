@@ -23,7 +23,11 @@ pub(super) fn is_definition(served: &Served) -> bool {
 
 impl State {
     /// Compiles a definition before it is stored, and completes its status.
-    pub(super) fn check_definition(&self, object: &mut Value, now: &str) -> Result<Vec<String>, ApiError> {
+    pub(super) fn check_definition(
+        &self,
+        object: &mut Value,
+        now: &str,
+    ) -> Result<Vec<String>, ApiError> {
         Definition::compile(object, now)?;
         Ok(Vec::new())
     }
@@ -44,24 +48,33 @@ impl State {
         };
         let spec = &object["spec"];
         let group = spec["group"].as_str().unwrap_or_default().to_owned();
-        let plural = spec["names"]["plural"].as_str().unwrap_or_default().to_owned();
-        let selectable: BTreeSet<String> = spec["versions"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .flat_map(|version| version["selectableFields"].as_array().into_iter().flatten())
-            .filter_map(|field| field["jsonPath"].as_str())
-            .map(|path| path.trim_start_matches('.').to_owned())
+        let plural = spec["names"]["plural"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        let selectable: BTreeSet<String> = definition
+            .versions
+            .iter()
+            .flat_map(|version| &version.selectable)
+            .map(|path| undotted(path))
             .collect();
-        let storage = self.storage_for(&qualified(&plural, &group), selectable.into_iter().collect());
-        self.served.retain(|(g, _, p), _| *g != group || *p != plural);
+        let storage = self.storage_for(
+            &qualified(&plural, &group),
+            selectable.into_iter().collect(),
+        );
+        self.served
+            .retain(|(g, _, p), _| *g != group || *p != plural);
         let stored_version = definition
             .versions
             .iter()
             .find(|version| version.storage)
             .map(|version| format!("{group}/{}", version.info.version))
             .unwrap_or_default();
-        for version in definition.versions.into_iter().filter(|version| version.served) {
+        for version in definition
+            .versions
+            .into_iter()
+            .filter(|version| version.served)
+        {
             let form = match &definition.webhook {
                 Some(webhook) => Form::Webhook {
                     storage_api_version: stored_version.clone(),
@@ -76,22 +89,37 @@ impl State {
                 ..Traits::default()
             };
             let key = (group.clone(), version.info.version.clone(), plural.clone());
-            let custom = Custom { schema: version.schema, raw_schema: version.raw_schema };
-            let served = Served::new(version.info, traits, Arc::clone(&storage), form, Some(custom));
+            let custom = Custom {
+                schema: version.schema,
+                raw_schema: version.raw_schema,
+                selectable: version
+                    .selectable
+                    .iter()
+                    .map(|path| undotted(path))
+                    .collect(),
+                deprecation: version.deprecation,
+            };
+            let served = Served::new(
+                version.info,
+                traits,
+                Arc::clone(&storage),
+                form,
+                Some(custom),
+            );
             self.served.insert(key, Arc::new(served));
         }
-        self.discovery += 1;
     }
 
     fn undefine(&mut self, object: &Value) {
         let group = object["spec"]["group"].as_str().unwrap_or_default();
-        let plural = object["spec"]["names"]["plural"].as_str().unwrap_or_default();
+        let plural = object["spec"]["names"]["plural"]
+            .as_str()
+            .unwrap_or_default();
         self.served.retain(|(g, _, p), _| g != group || p != plural);
         if let Some(storage) = self.storages.remove(qualified(plural, group).as_str()) {
             // Watches end.
             storage.changed().notify_waiters();
         }
-        self.discovery += 1;
     }
 
     /// Marks a definition that is to be deleted, before the ordinary deletion.
@@ -101,33 +129,57 @@ impl State {
             finalizers.push(CLEANUP.to_owned());
         }
         object["metadata"]["finalizers"] = json!(finalizers);
-        set_condition(object, now, "True", "InstanceDeletionPending",
-            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon");
+        set_condition(
+            object,
+            now,
+            "True",
+            "InstanceDeletionPending",
+            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        );
     }
 
     /// One step in the deletion of a definition: its instances, then itself.
-    pub(super) fn empty_definition(&mut self, entry: &Arc<Entry>, context: Context<'_>, budget: usize) -> usize {
+    pub(super) fn empty_definition(
+        &mut self,
+        entry: &Arc<Entry>,
+        context: Context<'_>,
+        budget: usize,
+    ) -> usize {
         let object = entry.value();
         let mut finalizers = texts(&object, "finalizers");
         if !finalizers.iter().any(|finalizer| finalizer == CLEANUP) {
             return 0;
         }
         let group = object["spec"]["group"].as_str().unwrap_or_default();
-        let plural = object["spec"]["names"]["plural"].as_str().unwrap_or_default();
+        let plural = object["spec"]["names"]["plural"]
+            .as_str()
+            .unwrap_or_default();
         let name: Arc<str> = qualified(plural, group).into();
         let instances: Vec<Arc<str>> = self
             .storages
             .get(&name)
-            .map(|storage| storage.objects(None).map(|entry| Arc::clone(&entry.key)).collect())
+            .map(|storage| {
+                storage
+                    .objects(None)
+                    .map(|entry| Arc::clone(&entry.key))
+                    .collect()
+            })
             .unwrap_or_default();
         if instances.is_empty() {
             let mut object = object;
             finalizers.retain(|finalizer| finalizer != CLEANUP);
             object["metadata"]["finalizers"] = json!(finalizers);
             let now = context.time();
-            set_condition(&mut object, &now, "False", "InstanceDeletionCompleted", "removed all instances");
+            set_condition(
+                &mut object,
+                &now,
+                "False",
+                "InstanceDeletionCompleted",
+                "removed all instances",
+            );
             let served = Arc::clone(
-                self.find("apiextensions.k8s.io", "v1", "customresourcedefinitions").expect("it is built in"),
+                self.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+                    .expect("it is built in"),
             );
             let last = self.settle(&served, entry, object);
             self.define(&last, &now);
@@ -144,6 +196,10 @@ impl State {
     }
 }
 
+fn undotted(path: &str) -> String {
+    path.trim_start_matches('.').to_owned()
+}
+
 fn set_condition(object: &mut Value, now: &str, status: &str, reason: &str, message: &str) {
     let condition = json!({
         "type": "Terminating",
@@ -152,7 +208,10 @@ fn set_condition(object: &mut Value, now: &str, status: &str, reason: &str, mess
         "reason": reason,
         "message": message,
     });
-    let mut conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let mut conditions = object["status"]["conditions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     conditions.retain(|condition| condition["type"] != "Terminating");
     conditions.push(condition);
     object["status"]["conditions"] = conditions.into();

@@ -29,15 +29,25 @@ impl Deletion {
         let (options, body) = (&request.options, &request.body);
         let text = |value: &Value| value.as_str().map(str::to_owned);
         if body.is_object() && !matches!(body["kind"].as_str(), None | Some("" | "DeleteOptions")) {
-            return Err(ApiError::bad_request("decoded object cannot be converted to DeleteOptions"));
+            return Err(ApiError::bad_request(
+                "decoded object cannot be converted to DeleteOptions",
+            ));
         }
         let deletion = Self {
-            grace: body["gracePeriodSeconds"].as_i64().or(options.grace_period_seconds),
-            propagation: text(&body["propagationPolicy"]).or_else(|| options.propagation_policy.clone()),
-            orphan_dependents: body["orphanDependents"].as_bool().or(options.orphan_dependents),
+            grace: body["gracePeriodSeconds"]
+                .as_i64()
+                .or(options.grace_period_seconds),
+            propagation: text(&body["propagationPolicy"])
+                .or_else(|| options.propagation_policy.clone()),
+            orphan_dependents: body["orphanDependents"]
+                .as_bool()
+                .or(options.orphan_dependents),
             uid: text(&body["preconditions"]["uid"]),
             resource_version: text(&body["preconditions"]["resourceVersion"]),
-            dry_run: options.is_dry_run() || body["dryRun"].as_array().is_some_and(|list| !list.is_empty()),
+            dry_run: options.is_dry_run()
+                || body["dryRun"]
+                    .as_array()
+                    .is_some_and(|list| !list.is_empty()),
         };
         deletion.check()?;
         Ok(deletion)
@@ -45,11 +55,21 @@ impl Deletion {
 
     /// In the background, at once: as the garbage collector deletes.
     pub(super) fn background() -> Self {
-        Self { propagation: Some("Background".to_owned()), ..Self::default() }
+        Self {
+            propagation: Some("Background".to_owned()),
+            ..Self::default()
+        }
     }
 
     fn check(&self) -> Result<(), ApiError> {
-        let refuse = |cause| Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", &[cause]));
+        let refuse = |cause| {
+            Err(ApiError::invalid(
+                "meta.k8s.io",
+                "DeleteOptions",
+                "",
+                &[cause],
+            ))
+        };
         match self.propagation.as_deref() {
             Some(_) if self.orphan_dependents.is_some() => refuse(Cause::invalid(
                 "propagationPolicy",
@@ -71,7 +91,9 @@ impl Deletion {
             (Some(true), _) | (None, Some("Orphan")) => Some(ORPHAN),
             (None, Some("Foreground")) => Some(FOREGROUND),
             (Some(false), _) | (None, Some(_)) => None,
-            (None, None) => [ORPHAN, FOREGROUND].into_iter().find(|f| present.iter().any(|p| p == f)),
+            (None, None) => [ORPHAN, FOREGROUND]
+                .into_iter()
+                .find(|f| present.iter().any(|p| p == f)),
         }
     }
 }
@@ -103,7 +125,8 @@ impl State {
             || deletion.propagation.as_deref() == Some("Foreground");
         let reply = match deleted {
             Deleted::Gone(entry) if !served.traits.returns_deleted => {
-                let mut details = json!({"name": name, "kind": served.info.plural, "uid": &*entry.uid});
+                let mut details =
+                    json!({"name": name, "kind": served.info.plural, "uid": &*entry.uid});
                 if !served.info.group.is_empty() {
                     details["group"] = served.info.group.as_str().into();
                 }
@@ -111,14 +134,21 @@ impl State {
                     "status": "Success", "details": details});
                 Reply::Value { code: 200, value }
             }
-            Deleted::Gone(entry) => Reply::Object { code: 200, entry, served: Arc::clone(served) },
+            Deleted::Gone(entry) => Reply::Object {
+                code: 200,
+                entry,
+                served: Arc::clone(served),
+            },
             Deleted::Pending(entry) => Reply::Object {
                 code: if accepted { 202 } else { 200 },
                 entry,
                 served: Arc::clone(served),
             },
         };
-        Ok(Answer { reply, warnings: Vec::new() })
+        Ok(Answer {
+            reply,
+            warnings: Vec::new(),
+        })
     }
 
     pub(super) fn delete_collection(
@@ -136,16 +166,36 @@ impl State {
                 Err(error) => return Err(error.into()),
             }
         }
-        let reply = Reply::Page { page, served: Arc::clone(served) };
-        Ok(Answer { reply, warnings: Vec::new() })
+        let reply = Reply::Page {
+            page,
+            served: Arc::clone(served),
+        };
+        Ok(Answer {
+            reply,
+            warnings: Vec::new(),
+        })
     }
 
     /// Deletes one object as the garbage collector does. Gives whether anything changed.
-    pub(super) fn delete_in_background(&mut self, storage: &str, key: &str, context: Context<'_>) -> bool {
-        let Some(entry) = self.storages.get(storage).and_then(|storage| storage.get(key)).cloned() else {
+    pub(super) fn delete_in_background(
+        &mut self,
+        storage: &str,
+        key: &str,
+        context: Context<'_>,
+    ) -> bool {
+        let Some(entry) = self
+            .storages
+            .get(storage)
+            .and_then(|storage| storage.get(key))
+            .cloned()
+        else {
             return false;
         };
-        let served = self.served.values().find(|served| &*served.storage == storage).cloned();
+        let served = self
+            .served
+            .values()
+            .find(|served| &*served.storage == storage)
+            .cloned();
         let Some(served) = served else {
             return self.remove(&storage.into(), key).is_some();
         };
@@ -204,9 +254,18 @@ impl State {
         let changed = !super::update::same(&object, &entry.value());
         if deletion.dry_run {
             let storage = &self.storages[&served.storage];
-            let would = Entry::new(Arc::clone(&entry.key), entry.rv, object, &storage.selectable);
+            let would = Entry::new(
+                Arc::clone(&entry.key),
+                entry.rv,
+                object,
+                &storage.selectable,
+            );
             let would = Arc::new(would);
-            return Ok(if waits || gives_time { Deleted::Pending(would) } else { Deleted::Gone(would) });
+            return Ok(if waits || gives_time {
+                Deleted::Pending(would)
+            } else {
+                Deleted::Gone(would)
+            });
         }
         // A graceful deletion without time is written before the object goes, as a real server does.
         let written = if changed && (waits || !matches!(grace, Grace::None)) {
@@ -247,7 +306,8 @@ impl State {
             return Ok(Deleted::Pending(Arc::clone(entry)));
         }
         let entry = self.put(&served.storage, Arc::clone(&entry.key), object);
-        self.pending.push_back((Arc::clone(&served.storage), Arc::clone(&entry.key)));
+        self.pending
+            .push_back((Arc::clone(&served.storage), Arc::clone(&entry.key)));
         Ok(Deleted::Pending(entry))
     }
 }
@@ -266,32 +326,48 @@ fn grace(served: &Served, object: &Value, deletion: &Deletion) -> Grace {
     if served.storage.as_ref() != "pods" {
         return Grace::None;
     }
-    let asked = deletion.grace.map(|seconds| if seconds < 0 { 1 } else { seconds });
+    let asked = deletion
+        .grace
+        .map(|seconds| if seconds < 0 { 1 } else { seconds });
     if !object["metadata"]["deletionTimestamp"].is_null() {
-        let running = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default();
+        let running = object["metadata"]["deletionGracePeriodSeconds"]
+            .as_i64()
+            .unwrap_or_default();
         return match asked {
             _ if running == 0 => Grace::None,
             Some(asked) if asked < running => Grace::Given(asked),
             _ => Grace::Pending,
         };
     }
-    let ended = matches!(object["status"]["phase"].as_str(), Some("Failed" | "Succeeded"));
-    let unscheduled = object["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
+    let ended = matches!(
+        object["status"]["phase"].as_str(),
+        Some("Failed" | "Succeeded")
+    );
+    let unscheduled = object["spec"]["nodeName"]
+        .as_str()
+        .unwrap_or_default()
+        .is_empty();
     if ended || unscheduled {
         return Grace::Given(0);
     }
-    let own = object["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or_default();
+    let own = object["spec"]["terminationGracePeriodSeconds"]
+        .as_i64()
+        .unwrap_or_default();
     Grace::Given(asked.unwrap_or(own))
 }
 
 /// Moves the end of a grace period forward.
 fn shorten(object: &mut Value, seconds: i64, now: Timestamp) {
-    let running = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default();
+    let running = object["metadata"]["deletionGracePeriodSeconds"]
+        .as_i64()
+        .unwrap_or_default();
     let end = object["metadata"]["deletionTimestamp"]
         .as_str()
         .and_then(|text| text.parse::<Timestamp>().ok())
         .unwrap_or(now);
-    let earlier = end.saturating_add(SignedDuration::from_secs(seconds - running)).unwrap_or(now);
+    let earlier = end
+        .saturating_add(SignedDuration::from_secs(seconds - running))
+        .unwrap_or(now);
     let (end, seconds) = if earlier < now {
         (now, seconds.min(1))
     } else {
@@ -318,15 +394,26 @@ fn bump_generation(object: &mut Value) {
 }
 
 fn later(now: Timestamp, seconds: i64) -> String {
-    let end = now.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
+    let end = now
+        .saturating_add(SignedDuration::from_secs(seconds))
+        .unwrap_or(Timestamp::MAX);
     format!("{end:.0}")
 }
 
-fn check_preconditions(served: &Served, entry: &Entry, deletion: &Deletion) -> Result<(), ApiError> {
+fn check_preconditions(
+    served: &Served,
+    entry: &Entry,
+    deletion: &Deletion,
+) -> Result<(), ApiError> {
     let name = entry.names().1;
     let conflict = |why: String| {
         // A real server names the kind here, not the resource.
-        Err(ApiError::conflict(&served.info.group, &served.info.kind, name, &why))
+        Err(ApiError::conflict(
+            &served.info.group,
+            &served.info.kind,
+            name,
+            &why,
+        ))
     };
     if let Some(uid) = deletion.uid.as_deref().filter(|uid| *uid != &*entry.uid) {
         return conflict(format!(
@@ -344,4 +431,3 @@ fn check_preconditions(served: &Served, entry: &Entry, deletion: &Deletion) -> R
         _ => Ok(()),
     }
 }
-

@@ -23,7 +23,10 @@ pub(crate) fn to_core(event: &mut Value) {
     rename(event, |(core, group)| (group, core));
 }
 
-fn rename(event: &mut Value, direction: impl Fn((&'static str, &'static str)) -> (&'static str, &'static str)) {
+fn rename(
+    event: &mut Value,
+    direction: impl Fn((&'static str, &'static str)) -> (&'static str, &'static str),
+) {
     let Some(event) = event.as_object_mut() else {
         return;
     };
@@ -57,7 +60,9 @@ pub(crate) fn selectable(field: &str) -> Option<String> {
     match field {
         "reason" | "type" => Some(field.to_owned()),
         "reportingController" => Some("reportingComponent".to_owned()),
-        _ => field.strip_prefix("regarding.").map(|rest| format!("involvedObject.{rest}")),
+        _ => field
+            .strip_prefix("regarding.")
+            .map(|rest| format!("involvedObject.{rest}")),
     }
 }
 
@@ -72,9 +77,15 @@ mod tests {
         let mut event = core.clone();
         to_events_group(&mut event);
         assert_eq!(event["regarding"]["name"], "p");
-        assert_eq!((&event["note"], &event["deprecatedCount"]), (&json!("m"), &json!(2)));
+        assert_eq!(
+            (&event["note"], &event["deprecatedCount"]),
+            (&json!("m"), &json!(2))
+        );
         to_core(&mut event);
         assert_eq!(event, core);
-        assert_eq!(selectable("regarding.name").as_deref(), Some("involvedObject.name"));
+        assert_eq!(
+            selectable("regarding.name").as_deref(),
+            Some("involvedObject.name")
+        );
     }
 }

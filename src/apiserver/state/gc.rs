@@ -27,12 +27,21 @@ impl State {
             let Some((storage, key)) = self.pending.pop_front() else {
                 return;
             };
-            let Some(entry) = self.storages.get(&storage).and_then(|objects| objects.get(&key)).cloned() else {
+            let Some(entry) = self
+                .storages
+                .get(&storage)
+                .and_then(|objects| objects.get(&key))
+                .cloned()
+            else {
                 continue;
             };
             let left = match storage.as_ref() {
-                "namespaces" if entry.deleting => self.empty_namespace(&entry, context, budget) == budget,
-                crd::DEFINITIONS if entry.deleting => self.empty_definition(&entry, context, budget) == budget,
+                "namespaces" if entry.deleting => {
+                    self.empty_namespace(&entry, context, budget) == budget
+                }
+                crd::DEFINITIONS if entry.deleting => {
+                    self.empty_definition(&entry, context, budget) == budget
+                }
                 _ => {
                     self.collect(&storage, &entry, context);
                     false
@@ -45,9 +54,15 @@ impl State {
     }
 
     /// Keeps the index of owners and notes what the collector has to look at after a write.
-    pub(super) fn owned(&mut self, storage: &Arc<str>, old: Option<&Entry>, new: Option<&Arc<Entry>>) {
+    pub(super) fn owned(
+        &mut self,
+        storage: &Arc<str>,
+        old: Option<&Entry>,
+        new: Option<&Arc<Entry>>,
+    ) {
         let place = |entry: &Entry| (Arc::clone(storage), Arc::clone(&entry.key));
-        let owners = |entry: Option<&Entry>| entry.map(|entry| entry.owners.clone()).unwrap_or_default();
+        let owners =
+            |entry: Option<&Entry>| entry.map(|entry| entry.owners.clone()).unwrap_or_default();
         let (before, after) = (owners(old), owners(new.map(|entry| &**entry)));
         if let Some(old) = old.filter(|_| before != after) {
             for owner in &before {
@@ -65,7 +80,10 @@ impl State {
         if let Some(new) = new {
             if before != after {
                 for owner in &after {
-                    self.dependents.entry(owner.clone()).or_default().insert(place(new));
+                    self.dependents
+                        .entry(owner.clone())
+                        .or_default()
+                        .insert(place(new));
                 }
                 self.pending.push_back(place(new));
             } else if new.deleting {
@@ -99,14 +117,17 @@ impl State {
         let namespaces: Arc<str> = "namespaces".into();
         let (namespace, _) = gone.names();
         let waiting = |storage: Option<&super::Storage>, key: &str| {
-            storage.and_then(|storage| storage.get(key)).is_some_and(|entry| entry.deleting)
+            storage
+                .and_then(|storage| storage.get(key))
+                .is_some_and(|entry| entry.deleting)
         };
         if !namespace.is_empty() && waiting(self.storages.get(&namespaces), namespace) {
             self.pending.push_back((namespaces, namespace.into()));
         }
         // A definition is named as its storage is.
         if waiting(self.storages.get(crd::DEFINITIONS), storage) {
-            self.pending.push_back((crd::DEFINITIONS.into(), Arc::clone(storage)));
+            self.pending
+                .push_back((crd::DEFINITIONS.into(), Arc::clone(storage)));
         }
     }
 
@@ -121,7 +142,10 @@ impl State {
             .find(|served| served.info.group == group && served.info.kind == kind)?;
         let namespace = served.info.namespaced.then_some(namespace);
         let name = reference["name"].as_str()?;
-        let entry = self.storages.get(&served.storage)?.get(&key(namespace, name))?;
+        let entry = self
+            .storages
+            .get(&served.storage)?
+            .get(&key(namespace, name))?;
         (reference["uid"] == &*entry.uid).then(|| (Arc::clone(&served.storage), Arc::clone(entry)))
     }
 
@@ -129,9 +153,9 @@ impl State {
     fn known(&self, reference: &Value) -> bool {
         let api_version = reference["apiVersion"].as_str().unwrap_or_default();
         let (group, _) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-        self.served
-            .values()
-            .any(|served| served.info.group == group && reference["kind"] == served.info.kind.as_str())
+        self.served.values().any(|served| {
+            served.info.group == group && reference["kind"] == served.info.kind.as_str()
+        })
     }
 
     fn collect(&mut self, storage: &Arc<str>, entry: &Arc<Entry>, context: Context<'_>) {
@@ -149,8 +173,17 @@ impl State {
     }
 
     /// Deletes an object that no owner holds any more; drops references to owners that are gone.
-    fn judge(&mut self, storage: &Arc<str>, entry: &Arc<Entry>, object: &Value, context: Context<'_>) {
-        let references = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+    fn judge(
+        &mut self,
+        storage: &Arc<str>,
+        entry: &Arc<Entry>,
+        object: &Value,
+        context: Context<'_>,
+    ) {
+        let references = object["metadata"]["ownerReferences"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         let (namespace, _) = entry.names();
         let mut solid = Vec::new();
         let mut dangling = false;
@@ -160,7 +193,9 @@ impl State {
                 Some((_, owner)) => {
                     waiting |= owner.deleting
                         && reference["blockOwnerDeletion"] == json!(true)
-                        && texts(&owner.value(), "finalizers").iter().any(|f| f == FOREGROUND);
+                        && texts(&owner.value(), "finalizers")
+                            .iter()
+                            .any(|f| f == FOREGROUND);
                     solid.push(reference);
                 }
                 None if !self.known(&reference) => solid.push(reference),
@@ -180,16 +215,26 @@ impl State {
 
     /// Deletes what an object owns; takes the finalizer off once nothing is left that blocks it.
     fn delete_dependents(&mut self, storage: &Arc<str>, entry: &Arc<Entry>, context: Context<'_>) {
-        let places: Vec<Place> =
-            self.dependents.get(&entry.uid).map(|places| places.iter().cloned().collect()).unwrap_or_default();
+        let places: Vec<Place> = self
+            .dependents
+            .get(&entry.uid)
+            .map(|places| places.iter().cloned().collect())
+            .unwrap_or_default();
         let mut blocked = false;
         for (storage, key) in places {
             self.delete_in_background(&storage, &key, context);
-            let left = self.storages.get(&storage).and_then(|objects| objects.get(&key));
+            let left = self
+                .storages
+                .get(&storage)
+                .and_then(|objects| objects.get(&key));
             blocked |= left.is_some_and(|left| {
-                left.value()["metadata"]["ownerReferences"].as_array().into_iter().flatten().any(|owner| {
-                    owner["uid"] == &*entry.uid && owner["blockOwnerDeletion"] == json!(true)
-                })
+                left.value()["metadata"]["ownerReferences"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .any(|owner| {
+                        owner["uid"] == &*entry.uid && owner["blockOwnerDeletion"] == json!(true)
+                    })
             });
         }
         if !blocked {
@@ -199,10 +244,18 @@ impl State {
 
     /// Takes an owner out of the references of what it owns.
     fn orphan(&mut self, owner: &Entry) {
-        let places: Vec<Place> =
-            self.dependents.get(&owner.uid).map(|places| places.iter().cloned().collect()).unwrap_or_default();
+        let places: Vec<Place> = self
+            .dependents
+            .get(&owner.uid)
+            .map(|places| places.iter().cloned().collect())
+            .unwrap_or_default();
         for (storage, key) in places {
-            let Some(entry) = self.storages.get(&storage).and_then(|objects| objects.get(&key)).cloned() else {
+            let Some(entry) = self
+                .storages
+                .get(&storage)
+                .and_then(|objects| objects.get(&key))
+                .cloned()
+            else {
                 continue;
             };
             let mut object = entry.value();
@@ -214,14 +267,24 @@ impl State {
     }
 
     fn drop_finalizer(&mut self, storage: &Arc<str>, entry: &Arc<Entry>, finalizer: &str) {
-        let Some(entry) = self.storages.get(storage).and_then(|objects| objects.get(&entry.key)).cloned() else {
+        let Some(entry) = self
+            .storages
+            .get(storage)
+            .and_then(|objects| objects.get(&entry.key))
+            .cloned()
+        else {
             return;
         };
         let mut object = entry.value();
         let mut finalizers = texts(&object, "finalizers");
         finalizers.retain(|name| name != finalizer);
         object["metadata"]["finalizers"] = json!(finalizers);
-        let Some(served) = self.served.values().find(|served| served.storage == *storage).cloned() else {
+        let Some(served) = self
+            .served
+            .values()
+            .find(|served| served.storage == *storage)
+            .cloned()
+        else {
             return;
         };
         self.settle(&served, &entry, object);

@@ -28,7 +28,9 @@ pub(super) fn check_type(served: &Served, object: &mut Value) -> Result<(), ApiE
     let expected = served.api_version();
     let (version, kind) = (given("apiVersion"), given("kind"));
     if served.custom.is_some() && kind.is_empty() {
-        return Err(ApiError::bad_request("Object 'Kind' is missing in the request body"));
+        return Err(ApiError::bad_request(
+            "Object 'Kind' is missing in the request body",
+        ));
     }
     if !version.is_empty() && version != expected {
         return Err(ApiError::bad_request(format!(
@@ -53,7 +55,10 @@ pub(super) fn check_type(served: &Served, object: &mut Value) -> Result<(), ApiE
 }
 
 /// Sets the namespace of the request, or refuses another.
-pub(super) fn ensure_namespace(object: &mut Value, namespace: Option<&str>) -> Result<(), ApiError> {
+pub(super) fn ensure_namespace(
+    object: &mut Value,
+    namespace: Option<&str>,
+) -> Result<(), ApiError> {
     let given = text(object, "namespace");
     match namespace {
         Some(namespace) if given.is_empty() => {
@@ -81,7 +86,9 @@ pub(super) fn check_name(object: &Value, name: &str) -> Result<(), ApiError> {
         return Ok(());
     }
     let why = if given.is_empty() {
-        format!("the name of the object ({name} based on URL) was undeterminable: name must be provided")
+        format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )
     } else {
         format!("the name of the object ({given}) does not match the name on the URL ({name})")
     };
@@ -89,16 +96,32 @@ pub(super) fn check_name(object: &Value, name: &str) -> Result<(), ApiError> {
 }
 
 /// Fills in what only a server may say of a new object.
-pub(super) fn initialise(object: &mut Value, uid: &str, now: &str, suffix: impl FnOnce() -> String) {
+pub(super) fn initialise(
+    object: &mut Value,
+    uid: &str,
+    now: &str,
+    suffix: impl FnOnce() -> String,
+) {
     let metadata = metadata(object);
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
+    for field in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+        "generation",
+    ] {
         metadata.remove(field);
     }
     metadata.insert("uid".to_owned(), uid.into());
     metadata.insert("creationTimestamp".to_owned(), now.into());
-    let unnamed = metadata.get("name").and_then(Value::as_str).unwrap_or_default().is_empty();
-    if let (true, Some(base)) = (unnamed, metadata.get("generateName").and_then(Value::as_str))
-        && !base.is_empty()
+    let unnamed = metadata
+        .get("name")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .is_empty();
+    if let (true, Some(base)) = (
+        unnamed,
+        metadata.get("generateName").and_then(Value::as_str),
+    ) && !base.is_empty()
     {
         let mut end = base.len().min(GENERATED_BASE);
         while !base.is_char_boundary(end) {
@@ -147,7 +170,10 @@ pub(super) fn tidy(object: &mut Value) {
             }
         }
     }
-    if let Some(owners) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) {
+    if let Some(owners) = metadata
+        .get_mut("ownerReferences")
+        .and_then(Value::as_array_mut)
+    {
         let mut seen: Vec<Value> = Vec::new();
         owners.retain(|owner| {
             let new = !seen.contains(owner);
@@ -176,11 +202,18 @@ pub(super) fn validate(served: &Served, object: &Value) -> Vec<Cause> {
     if !generate.is_empty() {
         let probe = format!("{}a", generate.trim_end_matches('-'));
         for problem in check(&probe) {
-            causes.push(Cause::invalid("metadata.generateName", &generate.into(), &problem));
+            causes.push(Cause::invalid(
+                "metadata.generateName",
+                &generate.into(),
+                &problem,
+            ));
         }
     }
     if name.is_empty() {
-        causes.push(Cause::required("metadata.name", "name or generateName is required"));
+        causes.push(Cause::required(
+            "metadata.name",
+            "name or generateName is required",
+        ));
     } else {
         for problem in check(name) {
             causes.push(Cause::invalid("metadata.name", &name.into(), &problem));
@@ -189,7 +222,11 @@ pub(super) fn validate(served: &Served, object: &Value) -> Vec<Cause> {
     let namespace = text(object, "namespace");
     if served.info.namespaced {
         for problem in names::label(namespace) {
-            causes.push(Cause::invalid("metadata.namespace", &namespace.into(), &problem));
+            causes.push(Cause::invalid(
+                "metadata.namespace",
+                &namespace.into(),
+                &problem,
+            ));
         }
     }
     let metadata = &object["metadata"];
@@ -199,12 +236,20 @@ pub(super) fn validate(served: &Served, object: &Value) -> Vec<Cause> {
     let finalizers = texts(object, "finalizers");
     for finalizer in &finalizers {
         for problem in names::qualified(finalizer) {
-            causes.push(Cause::invalid("metadata.finalizers", &finalizer.as_str().into(), &problem));
+            causes.push(Cause::invalid(
+                "metadata.finalizers",
+                &finalizer.as_str().into(),
+                &problem,
+            ));
         }
     }
     if finalizers.iter().any(|f| f == ORPHAN) && finalizers.iter().any(|f| f == FOREGROUND) {
         let why = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
-        causes.push(Cause::invalid("metadata.finalizers", &metadata["finalizers"], &why));
+        causes.push(Cause::invalid(
+            "metadata.finalizers",
+            &metadata["finalizers"],
+            &why,
+        ));
     }
     causes
 }
@@ -226,7 +271,11 @@ fn annotations(annotations: &Value, causes: &mut Vec<Cause>) {
     for (key, value) in annotations.as_object().into_iter().flatten() {
         size += key.len() + value.as_str().map_or(0, str::len);
         for problem in names::qualified(&key.to_lowercase()) {
-            causes.push(Cause::invalid("metadata.annotations", &key.as_str().into(), &problem));
+            causes.push(Cause::invalid(
+                "metadata.annotations",
+                &key.as_str().into(),
+                &problem,
+            ));
         }
     }
     if size > ANNOTATIONS_LIMIT {
@@ -273,7 +322,11 @@ pub(super) fn validate_update(new: &Value, old: &Value) -> Vec<Cause> {
             added.sort();
             let why = format!(
                 "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-                added.iter().map(|f| format!("{f:?}")).collect::<Vec<_>>().join(", ")
+                added
+                    .iter()
+                    .map(|f| format!("{f:?}"))
+                    .collect::<Vec<_>>()
+                    .join(", ")
             );
             causes.push(Cause::forbidden("metadata.finalizers", &why));
         }
@@ -281,7 +334,11 @@ pub(super) fn validate_update(new: &Value, old: &Value) -> Vec<Cause> {
     for field in ["name", "namespace", "uid"] {
         if new["metadata"][field] != old["metadata"][field] {
             let path = format!("metadata.{field}");
-            causes.push(Cause::invalid(path, &new["metadata"][field], "field is immutable"));
+            causes.push(Cause::invalid(
+                path,
+                &new["metadata"][field],
+                "field is immutable",
+            ));
         }
     }
     causes

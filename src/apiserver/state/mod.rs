@@ -17,6 +17,7 @@ mod namespace;
 mod object;
 mod read;
 mod reviews;
+mod routing;
 mod selector;
 mod served;
 mod storage;
@@ -34,16 +35,16 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-pub(crate) use convert::{Conversions, Need};
+pub(crate) use convert::Conversions;
 pub(crate) use object::Entry;
 pub(crate) use read::Page;
 pub(crate) use served::{Form, Served};
 pub(crate) use storage::Storage;
 pub(crate) use watch::{Frame, Watch, WatchEnd};
 
+use super::ApiError;
 use super::registry::{self, Builtin};
 use super::request::{Request, Verb};
-use super::ApiError;
 use dice::Dice;
 
 /// Group, version and plural.
@@ -68,7 +69,11 @@ impl From<ApiError> for Halt {
 #[derive(Debug)]
 pub(crate) enum Reply {
     /// A stored object, in its stored form.
-    Object { code: u16, entry: Arc<Entry>, served: Arc<Served> },
+    Object {
+        code: u16,
+        entry: Arc<Entry>,
+        served: Arc<Served>,
+    },
     /// Anything else, complete.
     Value { code: u16, value: Value },
     /// A page of a list.
@@ -110,8 +115,6 @@ pub(crate) struct State {
     pending: VecDeque<gc::Place>,
     /// Allotted cluster IPs.
     addresses: BTreeSet<u32>,
-    /// Counts changes of what is served.
-    discovery: u64,
     dice: Dice,
     history: usize,
 }
@@ -126,7 +129,6 @@ impl State {
             dependents: BTreeMap::new(),
             pending: VecDeque::new(),
             addresses: BTreeSet::new(),
-            discovery: 0,
             dice: Dice::new(seed),
             history,
         };
@@ -137,12 +139,26 @@ impl State {
     }
 
     fn serve_builtin(&mut self, builtin: Builtin) {
-        let Builtin { info, storage, traits } = builtin;
-        let fields: Vec<String> =
-            registry::selectable(&storage).iter().map(|field| (*field).to_owned()).collect();
+        let Builtin {
+            info,
+            storage,
+            traits,
+        } = builtin;
+        let fields: Vec<String> = registry::selectable(&storage)
+            .iter()
+            .map(|field| (*field).to_owned())
+            .collect();
         let name = self.storage_for(&storage, fields);
-        let form = if info.group == "events.k8s.io" { Form::Events } else { Form::Same };
-        let key = (info.group.clone(), info.version.clone(), info.plural.clone());
+        let form = if info.group == "events.k8s.io" {
+            Form::Events
+        } else {
+            Form::Same
+        };
+        let key = (
+            info.group.clone(),
+            info.version.clone(),
+            info.plural.clone(),
+        );
         let served = Served::new(info, traits, name, form, None);
         self.served.insert(key, Arc::new(served));
     }
@@ -168,14 +184,10 @@ impl State {
         self.served.values()
     }
 
-    /// Changes whenever discovery would answer something else.
-    pub(crate) fn discovery_version(&self) -> u64 {
-        self.discovery
-    }
-
     /// One served version.
     pub(crate) fn find(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Served>> {
-        self.served.get(&(group.to_owned(), version.to_owned(), resource.to_owned()))
+        self.served
+            .get(&(group.to_owned(), version.to_owned(), resource.to_owned()))
     }
 
     /// A storage by its name, such as `pods`.
@@ -191,7 +203,9 @@ impl State {
     /// Forgets all events up to now, as etcd's compaction does.
     pub(crate) fn compact(&mut self) {
         let version = self.version;
-        self.storages.values_mut().for_each(|storage| storage.compact(version));
+        self.storages
+            .values_mut()
+            .for_each(|storage| storage.compact(version));
     }
 
     /// Which resource a request is for.
@@ -207,7 +221,9 @@ impl State {
         let info = &served.info;
         let misplaced = if info.namespaced {
             target.name.is_some() && target.namespace.is_none()
-                || request.verb == Verb::Create && target.namespace.is_none() && target.subresource.is_none()
+                || request.verb == Verb::Create
+                    && target.namespace.is_none()
+                    && target.subresource.is_none()
         } else {
             target.namespace.is_some()
         };
@@ -217,7 +233,10 @@ impl State {
         if let Some(subresource) = &target.subresource {
             let known = (subresource == "status" && info.status)
                 || (subresource == "scale" && info.scale.is_some())
-                || info.subresources.iter().any(|(name, _)| name == subresource);
+                || info
+                    .subresources
+                    .iter()
+                    .any(|(name, _)| name == subresource);
             if !known {
                 return Err(ApiError::no_such_path());
             }
@@ -231,7 +250,11 @@ impl State {
     }
 
     /// Carries out a request that writes.
-    pub(crate) fn write(&mut self, request: &Request, context: Context<'_>) -> Result<Answer, Halt> {
+    pub(crate) fn write(
+        &mut self,
+        request: &Request,
+        context: Context<'_>,
+    ) -> Result<Answer, Halt> {
         let dice = self.dice.clone();
         let outcome = self.carry_out(request, context);
         if matches!(outcome, Err(Halt::Convert(_))) {
@@ -246,16 +269,19 @@ impl State {
         if served.traits.create_only {
             return reviews::answer(&served, request).map_err(Halt::Refused);
         }
-        if request.target.subresource.is_some() {
-            return self.write_subresource(&served, request, context);
-        }
-        match request.verb {
-            Verb::Create => self.create(&served, request, context),
-            Verb::Update | Verb::Patch(_) => self.update(&served, request, context),
-            Verb::Delete => self.delete(&served, request, context),
-            Verb::DeleteCollection => self.delete_collection(&served, request, context),
-            Verb::Get | Verb::List | Verb::Watch => Err(method_not_allowed().into()),
-        }
+        let mut answer = if request.target.subresource.is_some() {
+            self.write_subresource(&served, request, context)?
+        } else {
+            match request.verb {
+                Verb::Create => self.create(&served, request, context)?,
+                Verb::Update | Verb::Patch(_) => self.update(&served, request, context)?,
+                Verb::Delete => self.delete(&served, request, context)?,
+                Verb::DeleteCollection => self.delete_collection(&served, request, context)?,
+                Verb::Get | Verb::List | Verb::Watch => return Err(method_not_allowed().into()),
+            }
+        };
+        answer.warnings.extend(served.deprecation());
+        Ok(answer)
     }
 
     fn next_version(&mut self) -> u64 {
@@ -264,13 +290,18 @@ impl State {
     }
 
     fn storage_of(&self, served: &Served) -> &Storage {
-        self.storages.get(&served.storage).expect("what is served has a storage")
+        self.storages
+            .get(&served.storage)
+            .expect("what is served has a storage")
     }
 
     /// Stores `object` (in its stored form) and tells watches and the garbage collector.
     fn put(&mut self, storage: &Arc<str>, key: Arc<str>, object: Value) -> Arc<Entry> {
         let rv = self.next_version();
-        let place = self.storages.get_mut(storage).expect("what is served has a storage");
+        let place = self
+            .storages
+            .get_mut(storage)
+            .expect("what is served has a storage");
         let old = place.get(&key).cloned();
         let entry = Arc::new(Entry::new(key, rv, object, &place.selectable));
         place.put(&entry);

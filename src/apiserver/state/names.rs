@@ -17,7 +17,11 @@ pub(crate) fn qualified(value: &str) -> Vec<String> {
         if prefix.is_empty() {
             problems.push("prefix part must be non-empty".to_owned());
         } else {
-            problems.extend(subdomain(prefix).into_iter().map(|problem| format!("prefix part {problem}")));
+            problems.extend(
+                subdomain(prefix)
+                    .into_iter()
+                    .map(|problem| format!("prefix part {problem}")),
+            );
         }
     }
     if name.is_empty() {
@@ -38,7 +42,11 @@ fn qualified_format() -> &'static str {
 }
 
 fn is_qualified(name: &str) -> bool {
-    bounded(name, |c| c.is_ascii_alphanumeric(), |c| matches!(c, '-' | '_' | '.'))
+    bounded(
+        name,
+        |c| c.is_ascii_alphanumeric(),
+        |c| matches!(c, '-' | '_' | '.'),
+    )
 }
 
 /// Whether `text` is not empty, begins and ends with `edge`, and holds only that and `inner`.
@@ -69,7 +77,10 @@ pub(crate) fn subdomain(value: &str) -> Vec<String> {
     if value.len() > 253 {
         problems.push("must be no more than 253 bytes".to_owned());
     }
-    if !value.split('.').all(|label| bounded(label, lower, |c| c == '-')) {
+    if !value
+        .split('.')
+        .all(|label| bounded(label, lower, |c| c == '-'))
+    {
         problems.push(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
              '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used \
@@ -103,7 +114,8 @@ pub(crate) fn label_1035(value: &str) -> Vec<String> {
     if value.len() > 63 {
         problems.push("must be no more than 63 bytes".to_owned());
     }
-    if !bounded(value, lower, |c| c == '-') || !value.starts_with(|c: char| c.is_ascii_lowercase()) {
+    if !bounded(value, lower, |c| c == '-') || !value.starts_with(|c: char| c.is_ascii_lowercase())
+    {
         problems.push(
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
              alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or \
@@ -133,7 +145,11 @@ mod tests {
     #[test]
     fn names_are_what_dns_allows() {
         assert!(subdomain("a.b-c.1").is_empty());
-        assert!(!subdomain("A").is_empty() && !subdomain("a..b").is_empty() && !subdomain("").is_empty());
+        assert!(
+            !subdomain("A").is_empty()
+                && !subdomain("a..b").is_empty()
+                && !subdomain("").is_empty()
+        );
         assert!(label("1-a").is_empty() && !label("a.b").is_empty() && !label("a-").is_empty());
         assert!(label_1035("a1").is_empty() && !label_1035("1a").is_empty());
         assert!(!path_segment("a/b").is_empty() && path_segment("system:node").is_empty());

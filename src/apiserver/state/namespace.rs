@@ -12,7 +12,12 @@ pub(super) const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
 
 impl State {
     /// Whether an object may be created in `namespace`.
-    pub(super) fn admit(&self, served: &Served, namespace: Option<&str>, name: &str) -> Result<(), ApiError> {
+    pub(super) fn admit(
+        &self,
+        served: &Served,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<(), ApiError> {
         let Some(namespace) = namespace else {
             return Ok(());
         };
@@ -23,7 +28,9 @@ impl State {
         if !entry.deleting {
             return Ok(());
         }
-        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let why = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        );
         let mut error = served.forbidden(name, &why);
         error.details["causes"] = json!([{
             "reason": "NamespaceTerminating",
@@ -35,13 +42,20 @@ impl State {
 
     /// One step in the deletion of a namespace: its content, then itself. Gives whether anything was
     /// done.
-    pub(super) fn empty_namespace(&mut self, entry: &Arc<Entry>, context: Context<'_>, budget: usize) -> usize {
+    pub(super) fn empty_namespace(
+        &mut self,
+        entry: &Arc<Entry>,
+        context: Context<'_>,
+        budget: usize,
+    ) -> usize {
         let name = entry.names().1.to_owned();
         let content: Vec<gc::Place> = self
             .storages
             .values()
             .flat_map(|storage| {
-                storage.objects(Some(&name)).map(|entry| (Arc::clone(&storage.name), Arc::clone(&entry.key)))
+                storage
+                    .objects(Some(&name))
+                    .map(|entry| (Arc::clone(&storage.name), Arc::clone(&entry.key)))
             })
             .collect();
         if content.is_empty() {

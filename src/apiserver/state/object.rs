@@ -35,7 +35,12 @@ impl Entry {
             .as_object()
             .into_iter()
             .flatten()
-            .map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or_default().into()))
+            .map(|(key, value)| {
+                (
+                    key.as_str().into(),
+                    value.as_str().unwrap_or_default().into(),
+                )
+            })
             .collect();
         let owners = object["metadata"]["ownerReferences"]
             .as_array()

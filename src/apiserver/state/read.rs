@@ -47,9 +47,20 @@ impl State {
             .ok_or_else(|| served.not_found(name))?;
         if request.target.subresource.as_deref() == Some("scale") {
             let value = super::subresource::scale(&served, &entry.value())?;
-            return Ok(Answer { reply: Reply::Value { code: 200, value }, warnings: Vec::new() });
+            return Ok(Answer {
+                reply: Reply::Value { code: 200, value },
+                warnings: Vec::new(),
+            });
         }
-        Ok(Answer { reply: Reply::Object { code: 200, entry, served }, warnings: Vec::new() })
+        let warnings = served.deprecation().into_iter().collect();
+        Ok(Answer {
+            reply: Reply::Object {
+                code: 200,
+                entry,
+                served,
+            },
+            warnings,
+        })
     }
 
     /// A page of a list.
@@ -57,15 +68,24 @@ impl State {
         let served = self.resolve(request)?;
         let options = &request.options;
         let at = self.check_list(options)?;
-        self.list_at(&served, request, at).map(|page| (page, served))
+        self.list_at(&served, request, at)
+            .map(|page| (page, served))
     }
 
     /// The same as it was `back` versions ago, as a stale server would answer: an old version, or the
     /// oldest that is known.
-    pub(crate) fn stale_list(&self, request: &Request, back: u64) -> Result<(Page, Arc<Served>), ApiError> {
+    pub(crate) fn stale_list(
+        &self,
+        request: &Request,
+        back: u64,
+    ) -> Result<(Page, Arc<Served>), ApiError> {
         let served = self.resolve(request)?;
-        let then = self.version.saturating_sub(back).max(self.storage_of(&served).floor());
-        self.list_at(&served, request, At::Exactly(then)).map(|page| (page, served))
+        let then = self
+            .version
+            .saturating_sub(back)
+            .max(self.storage_of(&served).floor());
+        self.list_at(&served, request, At::Exactly(then))
+            .map(|page| (page, served))
     }
 
     /// One object as it was `back` versions ago.
@@ -80,7 +100,14 @@ impl State {
             .into_iter()
             .find(|entry| entry.key == key)
             .ok_or_else(|| served.not_found(name))?;
-        Ok(Answer { reply: Reply::Object { code: 200, entry, served }, warnings: Vec::new() })
+        Ok(Answer {
+            reply: Reply::Object {
+                code: 200,
+                entry,
+                served,
+            },
+            warnings: Vec::new(),
+        })
     }
 
     fn list_at(&self, served: &Served, request: &Request, at: At) -> Result<Page, ApiError> {
@@ -109,22 +136,37 @@ impl State {
         if selective {
             entries.retain(|entry| labels.matches(entry) && fields.matches(entry));
         }
-        let limit = options.limit.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
-        let mut page = Page { entries, rv, next: None, remaining: None };
+        let limit = options
+            .limit
+            .and_then(|limit| usize::try_from(limit).ok())
+            .filter(|limit| *limit > 0);
+        let mut page = Page {
+            entries,
+            rv,
+            next: None,
+            remaining: None,
+        };
         if let Some(limit) = limit
             && page.entries.len() > limit
         {
             let left = page.entries.len() - limit;
             page.entries.truncate(limit);
             let last = &page.entries[limit - 1].key;
-            page.next = Some(encode_continue(&format!("{last}\0"), i64::try_from(rv).unwrap_or(-1)));
+            page.next = Some(encode_continue(
+                &format!("{last}\0"),
+                i64::try_from(rv).unwrap_or(-1),
+            ));
             page.remaining = (!selective).then_some(left);
         }
         Ok(page)
     }
 
     /// Label and field selectors of a request.
-    pub(super) fn selectors(&self, served: &Served, options: &Options) -> Result<(Labels, Fields), ApiError> {
+    pub(super) fn selectors(
+        &self,
+        served: &Served,
+        options: &Options,
+    ) -> Result<(Labels, Fields), ApiError> {
         let storage = self.storage_of(served);
         let resolve = |field: &str| resolve(served, storage, field);
         Ok((
@@ -134,35 +176,58 @@ impl State {
     }
 
     fn check_list(&self, options: &Options) -> Result<At, ApiError> {
-        let invalid = |causes: Vec<Cause>| Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", &causes));
-        let (rv, matching) = (options.resource_version.as_str(), options.resource_version_match.as_str());
+        let invalid =
+            |causes: Vec<Cause>| Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", &causes));
+        let (rv, matching) = (
+            options.resource_version.as_str(),
+            options.resource_version_match.as_str(),
+        );
         let path = "resourceVersionMatch";
         let mut causes = Vec::new();
         if !matching.is_empty() {
             if rv.is_empty() {
-                causes.push(Cause::forbidden(path, "resourceVersionMatch is forbidden unless resourceVersion is provided"));
+                causes.push(Cause::forbidden(
+                    path,
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                ));
             }
             if !options.continue_token.is_empty() {
-                causes.push(Cause::forbidden(path, "resourceVersionMatch is forbidden when continue is provided"));
+                causes.push(Cause::forbidden(
+                    path,
+                    "resourceVersionMatch is forbidden when continue is provided",
+                ));
             }
             if matching != "Exact" && matching != "NotOlderThan" {
-                causes.push(Cause::not_supported(path, &matching.into(), &["Exact", "NotOlderThan", ""]));
+                causes.push(Cause::not_supported(
+                    path,
+                    &matching.into(),
+                    &["Exact", "NotOlderThan", ""],
+                ));
             }
             if matching == "Exact" && rv == "0" {
-                causes.push(Cause::forbidden(path, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
+                causes.push(Cause::forbidden(
+                    path,
+                    "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+                ));
             }
         }
         if options.send_initial_events.is_some() {
-            causes.push(Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+            causes.push(Cause::forbidden(
+                "sendInitialEvents",
+                "sendInitialEvents is forbidden for list",
+            ));
         }
         if !causes.is_empty() {
             return invalid(causes);
         }
         if !options.continue_token.is_empty() && !matches!(rv, "" | "0") {
-            return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+            return Err(ApiError::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
         }
         let version = self.not_in_future(rv)?;
-        let exact = matching == "Exact" || matching.is_empty() && options.limit.is_some_and(|limit| limit > 0);
+        let exact = matching == "Exact"
+            || matching.is_empty() && options.limit.is_some_and(|limit| limit > 0);
         Ok(match version {
             Some(version) if version > 0 && exact => At::Exactly(version),
             _ => At::Latest,
@@ -175,11 +240,21 @@ impl State {
             return Ok(None);
         }
         let version: u64 = rv.parse().map_err(|_| {
-            let cause = Cause::invalid("resourceVersion", &rv.into(), &format!("strconv.ParseUint: parsing {rv:?}: invalid syntax"));
-            ApiError::bad_request(format!("invalid resource version: {}: {}", cause.field, cause.message))
+            let cause = Cause::invalid(
+                "resourceVersion",
+                &rv.into(),
+                &format!("strconv.ParseUint: parsing {rv:?}: invalid syntax"),
+            );
+            ApiError::bad_request(format!(
+                "invalid resource version: {}: {}",
+                cause.field, cause.message
+            ))
         })?;
         if version > self.version {
-            let message = format!("Timeout: Too large resource version: {version}, current: {}", self.version);
+            let message = format!(
+                "Timeout: Too large resource version: {version}, current: {}",
+                self.version
+            );
             let mut error = ApiError::new(504, "Timeout", message);
             error.details = json!({"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]});
             error.retry_after = Some(1);
@@ -191,7 +266,10 @@ impl State {
 
 /// What the keys of a request begin with.
 pub(super) fn prefix(request: &Request, fields: &Fields) -> String {
-    match (request.target.namespace.as_deref(), request.target.name.as_deref().or(fields.name())) {
+    match (
+        request.target.namespace.as_deref(),
+        request.target.name.as_deref().or(fields.name()),
+    ) {
         (Some(namespace), Some(name)) => format!("{namespace}/{name}"),
         (Some(namespace), None) => format!("{namespace}/"),
         (None, _) => String::new(),
@@ -201,7 +279,12 @@ pub(super) fn prefix(request: &Request, fields: &Fields) -> String {
 fn resolve(served: &Served, storage: &Storage, field: &str) -> Result<usize, ApiError> {
     let stored = match served.form {
         Form::Events => events::selectable(field),
-        _ => Some(field.to_owned()),
+        _ => Some(field.to_owned()).filter(|field| {
+            served
+                .custom
+                .as_ref()
+                .is_none_or(|custom| custom.selectable.contains(field))
+        }),
     };
     stored
         .and_then(|stored| storage.selectable.iter().position(|known| *known == stored))
@@ -221,7 +304,9 @@ fn encode_continue(start: &str, rv: i64) -> String {
 
 fn decode_continue(token: &str, latest: u64) -> Result<(At, String), ApiError> {
     let refuse = || ApiError::bad_request("invalid continue token: continue key is not valid");
-    let bytes = URL_SAFE_NO_PAD.decode(token.trim_end_matches('=')).map_err(|_| refuse())?;
+    let bytes = URL_SAFE_NO_PAD
+        .decode(token.trim_end_matches('='))
+        .map_err(|_| refuse())?;
     let token: Value = serde_json::from_slice(&bytes).map_err(|_| refuse())?;
     let start = token["start"].as_str().ok_or_else(refuse)?.to_owned();
     let rv = token["rv"].as_i64().ok_or_else(refuse)?;

@@ -14,7 +14,8 @@ pub(super) fn answer(served: &Served, request: &Request) -> Result<Answer, ApiEr
     if value["metadata"].is_null() {
         value["metadata"] = json!({});
     }
-    let user = json!({"username": request.agent, "groups": ["system:masters", "system:authenticated"]});
+    let user =
+        json!({"username": request.agent, "groups": ["system:masters", "system:authenticated"]});
     let status: Value = match served.info.kind.as_str() {
         "SelfSubjectReview" => json!({"userInfo": user}),
         "TokenReview" => json!({"authenticated": true, "user": user}),
@@ -26,5 +27,8 @@ pub(super) fn answer(served: &Served, request: &Request) -> Result<Answer, ApiEr
         _ => json!({"allowed": true}),
     };
     value["status"] = status;
-    Ok(Answer { reply: Reply::Value { code: 201, value }, warnings: Vec::new() })
+    Ok(Answer {
+        reply: Reply::Value { code: 201, value },
+        warnings: Vec::new(),
+    })
 }

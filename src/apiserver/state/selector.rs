@@ -26,7 +26,8 @@ enum Operator {
 impl Labels {
     /// Parses such as `a=b,c in (d,e),!f`.
     pub(crate) fn parse(text: &str) -> Result<Self, ApiError> {
-        let refuse = |why: String| ApiError::bad_request(format!("unable to parse requirement: {why}"));
+        let refuse =
+            |why: String| ApiError::bad_request(format!("unable to parse requirement: {why}"));
         let mut requirements = Vec::new();
         for part in commas(text) {
             let part = part.trim();
@@ -34,7 +35,9 @@ impl Labels {
                 if text.trim().is_empty() {
                     continue;
                 }
-                return Err(refuse("found ',', expected: !, identifier, or 'end of string'".to_owned()));
+                return Err(refuse(
+                    "found ',', expected: !, identifier, or 'end of string'".to_owned(),
+                ));
             }
             requirements.push(requirement(part).map_err(refuse)?);
         }
@@ -47,9 +50,16 @@ impl Labels {
         let mut requirements = Vec::new();
         for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
             let value = value.as_str().unwrap_or_default().to_owned();
-            requirements.push(Requirement { key: key.clone(), operator: Operator::In(vec![value]) });
+            requirements.push(Requirement {
+                key: key.clone(),
+                operator: Operator::In(vec![value]),
+            });
         }
-        for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
+        for expression in selector["matchExpressions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+        {
             let values = expression["values"]
                 .as_array()
                 .into_iter()
@@ -78,8 +88,12 @@ impl Labels {
         self.0.iter().all(|requirement| {
             let value = entry.label(&requirement.key);
             match &requirement.operator {
-                Operator::In(values) => value.is_some_and(|value| values.iter().any(|v| v == value)),
-                Operator::NotIn(values) => value.is_none_or(|value| values.iter().all(|v| v != value)),
+                Operator::In(values) => {
+                    value.is_some_and(|value| values.iter().any(|v| v == value))
+                }
+                Operator::NotIn(values) => {
+                    value.is_none_or(|value| values.iter().all(|v| v != value))
+                }
                 Operator::Exists => value.is_some(),
                 Operator::Missing => value.is_none(),
                 Operator::Above(bound) => number(value).is_some_and(|value| value > *bound),
@@ -115,7 +129,11 @@ fn requirement(text: &str) -> Result<Requirement, String> {
             let values = vec![label_value(value.trim())?];
             return build(
                 key,
-                if negative { Operator::NotIn(values) } else { Operator::In(values) },
+                if negative {
+                    Operator::NotIn(values)
+                } else {
+                    Operator::In(values)
+                },
             );
         }
     }
@@ -124,7 +142,14 @@ fn requirement(text: &str) -> Result<Requirement, String> {
             let bound = value.trim().parse().map_err(|_| {
                 "values[0]: Invalid value: for 'Gt', 'Lt' operators, the value must be an integer".to_owned()
             })?;
-            return build(key, if above { Operator::Above(bound) } else { Operator::Below(bound) });
+            return build(
+                key,
+                if above {
+                    Operator::Above(bound)
+                } else {
+                    Operator::Below(bound)
+                },
+            );
         }
     }
     if let Some((head, values)) = text.split_once('(') {
@@ -139,7 +164,10 @@ fn requirement(text: &str) -> Result<Requirement, String> {
         return match (words.next(), words.next()) {
             (Some("in"), None) => build(key, Operator::In(values)),
             (Some("notin"), None) => build(key, Operator::NotIn(values)),
-            (other, _) => Err(format!("found '{}', expected: in, notin, =, ==, !=, gt, lt", other.unwrap_or_default())),
+            (other, _) => Err(format!(
+                "found '{}', expected: in, notin, =, ==, !=, gt, lt",
+                other.unwrap_or_default()
+            )),
         };
     }
     build(text, Operator::Exists)
@@ -148,12 +176,17 @@ fn requirement(text: &str) -> Result<Requirement, String> {
 fn build(key: &str, operator: Operator) -> Result<Requirement, String> {
     let key = key.trim();
     if let Some(found) = key.split_whitespace().nth(1) {
-        return Err(format!("found '{found}', expected: in, notin, =, ==, !=, gt, lt"));
+        return Err(format!(
+            "found '{found}', expected: in, notin, =, ==, !=, gt, lt"
+        ));
     }
     if let Some(problem) = super::names::qualified(key).into_iter().next() {
         return Err(format!("<nil>: Invalid value: {key:?}: {problem}"));
     }
-    Ok(Requirement { key: key.to_owned(), operator })
+    Ok(Requirement {
+        key: key.to_owned(),
+        operator,
+    })
 }
 
 fn label_value(value: &str) -> Result<String, String> {
@@ -183,12 +216,17 @@ enum Field {
 
 impl Fields {
     /// Parses such as `metadata.name=a,status.phase!=Running`; `resolve` finds the index of a field.
-    pub(crate) fn parse(text: &str, resolve: impl Fn(&str) -> Result<usize, ApiError>) -> Result<Self, ApiError> {
+    pub(crate) fn parse(
+        text: &str,
+        resolve: impl Fn(&str) -> Result<usize, ApiError>,
+    ) -> Result<Self, ApiError> {
         let mut terms = Vec::new();
         for part in text.split(',').filter(|part| !part.is_empty()) {
             let (path, value, equal) = if let Some((path, value)) = part.split_once("!=") {
                 (path, value, false)
-            } else if let Some((path, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
+            } else if let Some((path, value)) =
+                part.split_once("==").or_else(|| part.split_once('='))
+            {
                 (path, value, true)
             } else {
                 return Err(ApiError::bad_request(format!(
@@ -200,7 +238,11 @@ impl Fields {
                 "metadata.namespace" => Field::Namespace,
                 other => Field::Indexed(resolve(other)?),
             };
-            terms.push(Term { field, value: value.to_owned(), equal });
+            terms.push(Term {
+                field,
+                value: value.to_owned(),
+                equal,
+            });
         }
         Ok(Self(terms))
     }
@@ -260,7 +302,11 @@ mod tests {
             ("n<5", false),
             ("app=", false),
         ] {
-            assert_eq!(Labels::parse(selector).unwrap().matches(&entry), expected, "{selector}");
+            assert_eq!(
+                Labels::parse(selector).unwrap().matches(&entry),
+                expected,
+                "{selector}"
+            );
         }
         for bad in ["a b", "a in", "a in (b", "=x", "a>x", "a=b c", ",a"] {
             assert_eq!(Labels::parse(bad).unwrap_err().code, 400, "{bad}");
@@ -271,7 +317,11 @@ mod tests {
     fn fields_are_names_and_what_the_storage_declares() {
         let entry = labelled(&json!({}));
         let resolve = |field: &str| {
-            if field == "type" { Ok(0) } else { Err(ApiError::bad_request("no")) }
+            if field == "type" {
+                Ok(0)
+            } else {
+                Err(ApiError::bad_request("no"))
+            }
         };
         for (selector, expected) in [
             ("metadata.name=b", true),

@@ -29,6 +29,10 @@ pub(crate) enum Form {
 pub(crate) struct Custom {
     pub(crate) schema: Arc<Structural>,
     pub(crate) raw_schema: Value,
+    /// Fields that this version selects by, as paths without the first dot.
+    pub(crate) selectable: Vec<String>,
+    /// The warning that goes with each answer.
+    pub(crate) deprecation: Option<String>,
 }
 
 /// One version of one resource that is served.
@@ -77,6 +81,11 @@ impl Served {
         } else {
             format!("{}/{}", self.info.group, self.info.version)
         }
+    }
+
+    /// The warning that goes with each answer, where this version is deprecated.
+    pub(crate) fn deprecation(&self) -> Option<String> {
+        self.custom.as_ref()?.deprecation.clone()
     }
 
     /// How its fields merge.

@@ -72,12 +72,18 @@ impl Storage {
 
     /// All objects of a namespace, or all.
     pub(crate) fn objects(&self, namespace: Option<&str>) -> impl Iterator<Item = &Arc<Entry>> {
-        let prefix = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        let prefix = namespace
+            .map(|namespace| format!("{namespace}/"))
+            .unwrap_or_default();
         self.range(&prefix, "")
     }
 
     /// Objects whose keys begin with `prefix` and are not before `start`.
-    fn range<'a>(&'a self, prefix: &str, start: &str) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
+    fn range<'a>(
+        &'a self,
+        prefix: &str,
+        start: &str,
+    ) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
         let from: Arc<str> = std::cmp::max(prefix, start).into();
         let prefix = prefix.to_owned();
         self.objects
@@ -90,7 +96,12 @@ impl Storage {
     ///
     /// # Errors
     /// [`TooOld`] where the history does not reach back that far.
-    pub(crate) fn range_at(&self, prefix: &str, start: &str, rv: u64) -> Result<Vec<Arc<Entry>>, TooOld> {
+    pub(crate) fn range_at(
+        &self,
+        prefix: &str,
+        start: &str,
+        rv: u64,
+    ) -> Result<Vec<Arc<Entry>>, TooOld> {
         self.remembers(rv)?;
         let mut since = self.since(rv)?.rev().peekable();
         if since.peek().is_none() {
@@ -119,9 +130,15 @@ impl Storage {
     ///
     /// # Errors
     /// [`TooOld`] where some of them are forgotten.
-    pub(crate) fn since(&self, rv: u64) -> Result<impl DoubleEndedIterator<Item = &Arc<Event>>, TooOld> {
+    pub(crate) fn since(
+        &self,
+        rv: u64,
+    ) -> Result<impl DoubleEndedIterator<Item = &Arc<Event>>, TooOld> {
         if rv < self.dropped {
-            return Err(TooOld { asked: rv, oldest: self.dropped });
+            return Err(TooOld {
+                asked: rv,
+                oldest: self.dropped,
+            });
         }
         let first = self.history.partition_point(|event| event.rv <= rv);
         Ok(self.history.range(first..))
@@ -133,7 +150,10 @@ impl Storage {
     /// [`TooOld`] where it is forgotten.
     pub(crate) fn remembers(&self, rv: u64) -> Result<(), TooOld> {
         if rv < self.floor {
-            return Err(TooOld { asked: rv, oldest: self.floor });
+            return Err(TooOld {
+                asked: rv,
+                oldest: self.floor,
+            });
         }
         Ok(())
     }
@@ -161,14 +181,24 @@ impl Storage {
 
     /// Puts an object in its place and tells watches.
     pub(crate) fn put(&mut self, entry: &Arc<Entry>) {
-        let old = self.objects.insert(Arc::clone(&entry.key), Arc::clone(entry));
-        self.record(Event { rv: entry.rv, old, new: Some(Arc::clone(entry)) });
+        let old = self
+            .objects
+            .insert(Arc::clone(&entry.key), Arc::clone(entry));
+        self.record(Event {
+            rv: entry.rv,
+            old,
+            new: Some(Arc::clone(entry)),
+        });
     }
 
     /// Removes an object at version `rv` and tells watches.
     pub(crate) fn remove(&mut self, key: &str, rv: u64) -> Option<Arc<Entry>> {
         let old = self.objects.remove(key)?;
-        self.record(Event { rv, old: Some(Arc::clone(&old)), new: None });
+        self.record(Event {
+            rv,
+            old: Some(Arc::clone(&old)),
+            new: None,
+        });
         Some(old)
     }
 
@@ -200,7 +230,10 @@ pub(crate) struct TooOld {
 
 impl From<TooOld> for ApiError {
     fn from(too_old: TooOld) -> Self {
-        Self::expired(format!("too old resource version: {} ({})", too_old.asked, too_old.oldest))
+        Self::expired(format!(
+            "too old resource version: {} ({})",
+            too_old.asked, too_old.oldest
+        ))
     }
 }
 
@@ -216,7 +249,10 @@ mod tests {
 
     fn at(storage: &Storage, rv: u64) -> Vec<String> {
         let entries = storage.range_at("", "", rv).unwrap();
-        entries.iter().map(|entry| format!("{}@{}", entry.key, entry.rv)).collect()
+        entries
+            .iter()
+            .map(|entry| format!("{}@{}", entry.key, entry.rv))
+            .collect()
     }
 
     #[test]
@@ -232,7 +268,13 @@ mod tests {
         assert_eq!(at(&storage, 9), ["n/a@3"]);
         put(&mut storage, "n/c", 5);
         let too_old = storage.range_at("", "", 0).unwrap_err();
-        assert_eq!(too_old, TooOld { asked: 0, oldest: 1 });
+        assert_eq!(
+            too_old,
+            TooOld {
+                asked: 0,
+                oldest: 1
+            }
+        );
         assert_eq!(at(&storage, 1), ["n/a@1"]);
         assert_eq!(storage.since(3).unwrap().count(), 2);
         storage.compact(4);
@@ -245,7 +287,10 @@ mod tests {
         for (rv, key) in (1..).zip(["a/x", "a-b/x", "ab/x"]) {
             put(&mut storage, key, rv);
         }
-        let keys: Vec<_> = storage.objects(Some("a")).map(|entry| entry.key.to_string()).collect();
+        let keys: Vec<_> = storage
+            .objects(Some("a"))
+            .map(|entry| entry.key.to_string())
+            .collect();
         assert_eq!(keys, ["a/x"]);
         assert_eq!(storage.objects(None).count(), 3);
     }

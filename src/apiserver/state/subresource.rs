@@ -28,18 +28,28 @@ impl State {
             "eviction" if request.verb == Verb::Create => self.evict(served, request, context),
             "finalize" if request.verb == Verb::Update => self.finalize(served, request),
             "token" if request.verb == Verb::Create => self.token(served, request, context),
-            "status" | "ephemeralcontainers" | "resize" if updates => self.update(served, request, context),
+            "status" | "ephemeralcontainers" | "resize" if updates => {
+                self.update(served, request, context)
+            }
             _ => Err(method_not_allowed().into()),
         }
     }
 
     fn existing(&self, served: &Served, request: &Request) -> Result<Arc<Entry>, ApiError> {
         let (namespace, name) = named(request)?;
-        self.storage_of(served).get(&key(namespace, name)).cloned().ok_or_else(|| served.not_found(name))
+        self.storage_of(served)
+            .get(&key(namespace, name))
+            .cloned()
+            .ok_or_else(|| served.not_found(name))
     }
 
     /// A write of `scale` is a write of `spec.replicas`.
-    fn rescale(&mut self, served: &Arc<Served>, request: &Request, context: Context<'_>) -> Result<Answer, Halt> {
+    fn rescale(
+        &mut self,
+        served: &Arc<Served>,
+        request: &Request,
+        context: Context<'_>,
+    ) -> Result<Answer, Halt> {
         let existing = self.existing(served, request)?;
         let old = convert::to_served(served, &existing, context.conversions)?;
         let current = scale(served, &old)?;
@@ -61,13 +71,28 @@ impl State {
             return Err(served.modified(existing.names().1).into());
         }
         let replicas = wanted["spec"]["replicas"].take();
-        let replicas = if replicas.is_null() { json!(0) } else { replicas };
+        let replicas = if replicas.is_null() {
+            json!(0)
+        } else {
+            replicas
+        };
         if replicas.as_i64().is_none_or(|replicas| replicas < 0) {
-            let cause = crate::apiserver::Cause::invalid("spec.replicas", &replicas, "must be greater than or equal to 0");
-            return Err(ApiError::invalid("autoscaling", "Scale", existing.names().1, &[cause]).into());
+            let cause = crate::apiserver::Cause::invalid(
+                "spec.replicas",
+                &replicas,
+                "must be greater than or equal to 0",
+            );
+            return Err(
+                ApiError::invalid("autoscaling", "Scale", existing.names().1, &[cause]).into(),
+            );
         }
         let mut new = old.clone();
-        let path = &served.info.scale.as_ref().ok_or_else(method_not_allowed)?.spec_replicas;
+        let path = &served
+            .info
+            .scale
+            .as_ref()
+            .ok_or_else(method_not_allowed)?
+            .spec_replicas;
         *at(&mut new, path) = replicas;
         let mut main = request.clone();
         main.verb = Verb::Update;
@@ -80,11 +105,19 @@ impl State {
             Reply::Page { .. } => return Err(method_not_allowed().into()),
         };
         let value = scale(served, &value)?;
-        Ok(Answer { reply: Reply::Value { code: 200, value }, warnings: answer.warnings })
+        Ok(Answer {
+            reply: Reply::Value { code: 200, value },
+            warnings: answer.warnings,
+        })
     }
 
     /// Puts a pod on a node, as a scheduler does.
-    fn bind(&mut self, served: &Arc<Served>, request: &Request, context: Context<'_>) -> Result<Answer, Halt> {
+    fn bind(
+        &mut self,
+        served: &Arc<Served>,
+        request: &Request,
+        context: Context<'_>,
+    ) -> Result<Answer, Halt> {
         let existing = self.existing(served, request)?;
         let name = existing.names().1;
         let node = request.body["target"]["name"].as_str().unwrap_or_default();
@@ -94,7 +127,12 @@ impl State {
         }
         let mut pod = existing.value();
         if existing.deleting {
-            return Err(served.conflict(name, &format!("pod {name} is being deleted, cannot be assigned to a host")).into());
+            return Err(served
+                .conflict(
+                    name,
+                    &format!("pod {name} is being deleted, cannot be assigned to a host"),
+                )
+                .into());
         }
         let present = pod["spec"]["nodeName"].as_str().unwrap_or_default();
         if !present.is_empty() {
@@ -102,12 +140,19 @@ impl State {
             return Err(served.conflict(name, &why).into());
         }
         pod["spec"]["nodeName"] = node.into();
-        for (key, value) in request.body["metadata"]["annotations"].as_object().into_iter().flatten() {
+        for (key, value) in request.body["metadata"]["annotations"]
+            .as_object()
+            .into_iter()
+            .flatten()
+        {
             pod["metadata"]["annotations"][key] = value.clone();
         }
         let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,
             "lastTransitionTime": context.time()});
-        let mut conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let mut conditions = pod["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         conditions.retain(|condition| condition["type"] != "PodScheduled");
         conditions.push(condition);
         pod["status"]["conditions"] = conditions.into();
@@ -118,15 +163,25 @@ impl State {
     }
 
     /// Deletes a pod where its disruption budget allows that.
-    fn evict(&mut self, served: &Arc<Served>, request: &Request, context: Context<'_>) -> Result<Answer, Halt> {
+    fn evict(
+        &mut self,
+        served: &Arc<Served>,
+        request: &Request,
+        context: Context<'_>,
+    ) -> Result<Answer, Halt> {
         let existing = self.existing(served, request)?;
         let (namespace, name) = existing.names();
         let pod = existing.value();
         let disrupts = !existing.deleting
-            && !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed" | "Pending"));
+            && !matches!(
+                pod["status"]["phase"].as_str(),
+                Some("Succeeded" | "Failed" | "Pending")
+            );
         let budgets: Vec<Arc<Entry>> = self.storages["poddisruptionbudgets.policy"]
             .objects(Some(namespace))
-            .filter(|budget| disrupts && Labels::of(&budget.value()["spec"]["selector"]).matches(&existing))
+            .filter(|budget| {
+                disrupts && Labels::of(&budget.value()["spec"]["selector"]).matches(&existing)
+            })
             .cloned()
             .collect();
         if budgets.len() > 1 {
@@ -145,7 +200,13 @@ impl State {
     }
 
     /// Takes one disruption from a budget.
-    fn spend(&mut self, budget: &Arc<Entry>, pod: &str, now: &str, dry: bool) -> Result<(), ApiError> {
+    fn spend(
+        &mut self,
+        budget: &Arc<Entry>,
+        pod: &str,
+        now: &str,
+        dry: bool,
+    ) -> Result<(), ApiError> {
         let mut object = budget.value();
         let name = budget.names().1;
         let number = |field: &str| object["status"][field].as_i64().unwrap_or_default();
@@ -162,7 +223,11 @@ impl State {
         object["status"]["disruptionsAllowed"] = (allowed - 1).into();
         object["status"]["disruptedPods"][pod] = now.into();
         if !dry {
-            self.put(&"poddisruptionbudgets.policy".into(), Arc::clone(&budget.key), object);
+            self.put(
+                &"poddisruptionbudgets.policy".into(),
+                Arc::clone(&budget.key),
+                object,
+            );
         }
         Ok(())
     }
@@ -173,33 +238,59 @@ impl State {
         let mut object = existing.value();
         object["spec"]["finalizers"] = request.body["spec"]["finalizers"].clone();
         let entry = self.settle(served, &existing, object);
-        let reply = Reply::Object { code: 200, entry, served: Arc::clone(served) };
-        Ok(Answer { reply, warnings: Vec::new() })
+        let reply = Reply::Object {
+            code: 200,
+            entry,
+            served: Arc::clone(served),
+        };
+        Ok(Answer {
+            reply,
+            warnings: Vec::new(),
+        })
     }
 
     /// A token for a service account. Nobody checks it.
-    fn token(&mut self, served: &Arc<Served>, request: &Request, context: Context<'_>) -> Result<Answer, Halt> {
+    fn token(
+        &mut self,
+        served: &Arc<Served>,
+        request: &Request,
+        context: Context<'_>,
+    ) -> Result<Answer, Halt> {
         let existing = self.existing(served, request)?;
         let mut value = request.body.clone();
         let seconds = value["spec"]["expirationSeconds"].as_i64().unwrap_or(3600);
-        let expires = context.now.saturating_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(context.now);
+        let expires = context
+            .now
+            .saturating_add(jiff::SignedDuration::from_secs(seconds))
+            .unwrap_or(context.now);
         value["kind"] = "TokenRequest".into();
         value["apiVersion"] = "authentication.k8s.io/v1".into();
         metadata(&mut value).insert("name".to_owned(), existing.names().1.into());
         metadata(&mut value).insert("namespace".to_owned(), existing.names().0.into());
-        value["status"] = json!({"token": self.dice.uid(), "expirationTimestamp": format!("{expires:.0}")});
-        Ok(Answer { reply: Reply::Value { code: 201, value }, warnings: Vec::new() })
+        value["status"] =
+            json!({"token": self.dice.uid(), "expirationTimestamp": format!("{expires:.0}")});
+        Ok(Answer {
+            reply: Reply::Value { code: 201, value },
+            warnings: Vec::new(),
+        })
     }
 }
 
 fn success(code: u16) -> Answer {
     let value = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code});
-    Answer { reply: Reply::Value { code, value }, warnings: Vec::new() }
+    Answer {
+        reply: Reply::Value { code, value },
+        warnings: Vec::new(),
+    }
 }
 
 /// The `Scale` of an object.
 pub(super) fn scale(served: &Served, object: &Value) -> Result<Value, ApiError> {
-    let paths = served.info.scale.as_ref().ok_or_else(ApiError::no_such_path)?;
+    let paths = served
+        .info
+        .scale
+        .as_ref()
+        .ok_or_else(ApiError::no_such_path)?;
     let read = |path: &str| {
         let mut value = object;
         for part in path.split('.').filter(|part| !part.is_empty()) {
@@ -209,7 +300,13 @@ pub(super) fn scale(served: &Served, object: &Value) -> Result<Value, ApiError> 
     };
     let number = |path: &str| read(path).as_i64().unwrap_or_default();
     let mut meta = json!({});
-    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+    for field in [
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+    ] {
         if !object["metadata"][field].is_null() {
             meta[field] = object["metadata"][field].clone();
         }
@@ -227,14 +324,21 @@ pub(super) fn scale(served: &Served, object: &Value) -> Result<Value, ApiError> 
     if let Some(selector @ Value::String(_)) = selector {
         status["selector"] = selector;
     }
-    Ok(json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": meta, "spec": spec, "status": status}))
+    Ok(
+        json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": meta, "spec": spec, "status": status}),
+    )
 }
 
 /// A selector of a spec as text.
 fn selector_text(selector: &Value) -> Option<Value> {
-    let labels = selector.get("matchLabels").unwrap_or(selector).as_object()?;
-    let pairs: Vec<String> =
-        labels.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+    let labels = selector
+        .get("matchLabels")
+        .unwrap_or(selector)
+        .as_object()?;
+    let pairs: Vec<String> = labels
+        .iter()
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .collect();
     Some(pairs.join(",").into())
 }
 

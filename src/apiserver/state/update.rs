@@ -10,6 +10,7 @@ use super::write::{dry, writer};
 use super::{Answer, Context, Halt, Reply, Served, State, convert, crd, kinds};
 use crate::apiserver::patch;
 use crate::apiserver::request::{PatchKind, Request, Verb};
+use crate::apiserver::schema::Definition;
 use crate::apiserver::{ApiError, Cause};
 
 impl State {
@@ -59,7 +60,13 @@ impl State {
                 let (api_version, now) = (served.api_version(), context.time());
                 let writer = writer(request, "", &api_version, &now);
                 let force = request.options.force == Some(true);
-                let object = named_body(object, name);
+                let mut object = named_body(object, name);
+                patch::confine(
+                    &mut object,
+                    "",
+                    served.traits.status,
+                    served.custom.is_some(),
+                );
                 let object = patch::apply(None, &object, writer, force, served.merge())?;
                 self.create_object(served, request, context, object, true)
             }
@@ -85,21 +92,24 @@ impl State {
         match kind {
             PatchKind::Json => patch::json(&mut new, &request.body)?,
             PatchKind::Merge => {
-                check_patch_object(&request.body)?;
+                patch::check_merge(&request.body)?;
                 patch::merge(&mut new, &request.body);
             }
-            PatchKind::Strategic => {
-                check_patch_object(&request.body)?;
-                patch::strategic(&mut new, &request.body, served.merge())?;
-            }
+            PatchKind::Strategic => patch::strategic(&mut new, &request.body, served.merge())?,
             PatchKind::Apply => {
                 let mut body = request.body.clone();
                 meta::check_type(served, &mut body)?;
                 let name = request.target.name.as_deref().unwrap_or_default();
-                let body = named_body(body, name);
+                let mut body = named_body(body, name);
                 meta::check_name(&body, name)?;
                 let api_version = served.api_version();
                 let subresource = request.target.subresource.as_deref().unwrap_or_default();
+                patch::confine(
+                    &mut body,
+                    subresource,
+                    served.traits.status,
+                    served.custom.is_some(),
+                );
                 let writer = writer(request, subresource, &api_version, now);
                 let force = request.options.force == Some(true);
                 new = patch::apply(Some(old), &body, writer, force, served.merge())?;
@@ -109,7 +119,10 @@ impl State {
     }
 
     /// Puts `new` in the place of `old`, as far as the request's subresource allows.
-    #[allow(clippy::too_many_arguments, reason = "an object in three forms, and who asks for what")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "an object in three forms, and who asks for what"
+    )]
     pub(super) fn replace(
         &mut self,
         served: &Arc<Served>,
@@ -148,8 +161,14 @@ impl State {
         if subresource.is_empty() {
             causes.extend(kinds::validate(&served.storage, &new, Some(old)));
         }
+        if crd::is_definition(served) {
+            causes.extend(Definition::immutable(&new, old));
+        }
         if let Some(custom) = &served.custom {
-            causes.extend(custom.schema.validate(&new, Some(old)));
+            causes.extend(match subresource {
+                "status" => custom.schema.validate_status(&new, Some(old)),
+                _ => custom.schema.validate(&new, Some(old)),
+            });
         }
         self.refuse(served, name, &causes)?;
 
@@ -160,28 +179,55 @@ impl State {
         if request.options.is_dry_run() {
             return Ok(dry(served, 200, stored, warnings));
         }
-        let reply = |entry| Reply::Object { code: 200, entry, served: Arc::clone(served) };
+        let reply = |entry| Reply::Object {
+            code: 200,
+            entry,
+            served: Arc::clone(served),
+        };
         if same(&stored, &existing.value()) {
-            return Ok(Answer { reply: reply(Arc::clone(existing)), warnings });
+            return Ok(Answer {
+                reply: reply(Arc::clone(existing)),
+                warnings,
+            });
         }
         let entry = self.settle(served, existing, stored);
         if crd::is_definition(served) {
             self.define(&entry, &now);
         }
-        Ok(Answer { reply: reply(entry), warnings })
+        Ok(Answer {
+            reply: reply(entry),
+            warnings,
+        })
     }
 
     /// Stores an update, which may be the last one: an object that is being deleted goes with its last
     /// finalizer.
-    pub(super) fn settle(&mut self, served: &Served, existing: &Arc<Entry>, stored: Value) -> Arc<Entry> {
-        let finalized = stored["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty);
+    pub(super) fn settle(
+        &mut self,
+        served: &Served,
+        existing: &Arc<Entry>,
+        stored: Value,
+    ) -> Arc<Entry> {
+        let finalized = stored["metadata"]["finalizers"]
+            .as_array()
+            .is_none_or(Vec::is_empty);
         let grace = existing.deleting
-            && existing.value()["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default() > 0;
+            && existing.value()["metadata"]["deletionGracePeriodSeconds"]
+                .as_i64()
+                .unwrap_or_default()
+                > 0;
         let purged = served.storage.as_ref() != "namespaces"
-            || stored["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty);
+            || stored["spec"]["finalizers"]
+                .as_array()
+                .is_none_or(Vec::is_empty);
         if finalized && existing.deleting && !grace && purged {
             let storage = &self.storages[&served.storage];
-            let last = Entry::new(Arc::clone(&existing.key), existing.rv, stored, &storage.selectable);
+            let last = Entry::new(
+                Arc::clone(&existing.key),
+                existing.rv,
+                stored,
+                &storage.selectable,
+            );
             self.remove(&served.storage, &existing.key);
             return Arc::new(last);
         }
@@ -191,7 +237,11 @@ impl State {
 
 /// Namespace and name of a request for one object.
 pub(super) fn named(request: &Request) -> Result<(Option<&str>, &str), ApiError> {
-    let name = request.target.name.as_deref().ok_or_else(super::method_not_allowed)?;
+    let name = request
+        .target
+        .name
+        .as_deref()
+        .ok_or_else(super::method_not_allowed)?;
     Ok((request.target.namespace.as_deref(), name))
 }
 
@@ -200,15 +250,6 @@ fn named_body(mut object: Value, name: &str) -> Value {
         metadata(&mut object).insert("name".to_owned(), name.into());
     }
     object
-}
-
-fn check_patch_object(patch: &Value) -> Result<(), ApiError> {
-    if patch.is_object() {
-        return Ok(());
-    }
-    Err(ApiError::bad_request(
-        "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}",
-    ))
 }
 
 /// Optimistic concurrency: the version and the UID that the new object names must be the old one's.
@@ -233,7 +274,12 @@ fn check_version(
         "" | "0" if request.verb == Verb::Update && !served.traits.unconditional_update => {
             let why = "must be specified for an update";
             let cause = Cause::invalid("metadata.resourceVersion", &json!(0), why);
-            Err(ApiError::invalid(&served.info.group, &served.info.plural, name, &[cause]))
+            Err(ApiError::invalid(
+                &served.info.group,
+                &served.info.plural,
+                name,
+                &[cause],
+            ))
         }
         "" | "0" => {
             let version = existing.rv.to_string();
@@ -285,13 +331,17 @@ fn set(object: &mut Value, field: &str, value: Option<&Value>) {
 /// Whether the generation rises: anything but metadata and status has changed.
 fn changed(served: &Served, new: &Value, old: &Value) -> bool {
     let ignored = |field: &str| {
-        matches!(field, "metadata" | "apiVersion" | "kind") || (field == "status" && served.traits.status)
+        matches!(field, "metadata" | "apiVersion" | "kind")
+            || (field == "status" && served.traits.status)
     };
     let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
         return true;
     };
-    new.iter().any(|(field, value)| !ignored(field) && old.get(field) != Some(value))
-        || old.keys().any(|field| !ignored(field) && !new.contains_key(field))
+    new.iter()
+        .any(|(field, value)| !ignored(field) && old.get(field) != Some(value))
+        || old
+            .keys()
+            .any(|field| !ignored(field) && !new.contains_key(field))
 }
 
 /// Whether two stored objects are the same but for their versions and the times of managed fields.
@@ -300,9 +350,11 @@ pub(super) fn same(new: &Value, old: &Value) -> bool {
     let (Some(a), Some(b)) = (new.as_object(), old.as_object()) else {
         return false;
     };
-    let body = |map: &serde_json::Map<String, Value>| map.keys().filter(|field| !ignored(field)).count();
+    let body =
+        |map: &serde_json::Map<String, Value>| map.keys().filter(|field| !ignored(field)).count();
     body(a) == body(b)
-        && a.iter().all(|(field, value)| ignored(field) || b.get(field) == Some(value))
+        && a.iter()
+            .all(|(field, value)| ignored(field) || b.get(field) == Some(value))
         && same_metadata(&new["metadata"], &old["metadata"])
 }
 
@@ -310,11 +362,15 @@ fn same_metadata(new: &Value, old: &Value) -> bool {
     let (Some(a), Some(b)) = (new.as_object(), old.as_object()) else {
         return false;
     };
-    let versioned = |map: &serde_json::Map<String, Value>| map.len() - usize::from(map.contains_key("resourceVersion"));
+    let versioned = |map: &serde_json::Map<String, Value>| {
+        map.len() - usize::from(map.contains_key("resourceVersion"))
+    };
     versioned(a) == versioned(b)
         && a.iter().all(|(field, value)| match field.as_str() {
             "resourceVersion" => true,
-            "managedFields" => b.get(field).is_some_and(|old| timeless(value) == timeless(old)),
+            "managedFields" => b
+                .get(field)
+                .is_some_and(|old| timeless(value) == timeless(old)),
             _ => b.get(field) == Some(value),
         })
 }

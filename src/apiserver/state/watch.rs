@@ -81,7 +81,9 @@ impl State {
         let storage = self.storage_of(&served);
         let prefix = prefix(request, &fields);
         let rv = parse(&options.resource_version)?;
-        let initial = options.send_initial_events.unwrap_or(rv.is_none_or(|rv| rv == 0));
+        let initial = options
+            .send_initial_events
+            .unwrap_or(rv.is_none_or(|rv| rv == 0));
         if initial {
             self.not_in_future(&options.resource_version)?;
         }
@@ -105,7 +107,10 @@ impl State {
         };
         if initial {
             let entries = storage.range_at(&watch.prefix, "", self.version)?;
-            watch.initial = entries.into_iter().filter(|entry| watch.selects(entry)).collect();
+            watch.initial = entries
+                .into_iter()
+                .filter(|entry| watch.selects(entry))
+                .collect();
         }
         Ok(watch)
     }
@@ -123,7 +128,10 @@ impl State {
         }
         if watch.mark {
             watch.mark = false;
-            frames.push(Frame::Bookmark { rv: watch.cursor, initial: true });
+            frames.push(Frame::Bookmark {
+                rv: watch.cursor,
+                initial: true,
+            });
         }
         let storage = self
             .storage(&watch.served.storage)
@@ -156,7 +164,9 @@ impl Watch {
     }
 
     fn selects(&self, entry: &Entry) -> bool {
-        entry.key.starts_with(&self.prefix) && self.labels.matches(entry) && self.fields.matches(entry)
+        entry.key.starts_with(&self.prefix)
+            && self.labels.matches(entry)
+            && self.fields.matches(entry)
     }
 
     /// What this watch is told of a change: an object that leaves its selection is gone for it.
@@ -187,14 +197,24 @@ fn check(request: &Request) -> Result<(), ApiError> {
     let path = "resourceVersionMatch";
     let mut causes = Vec::new();
     if options.send_initial_events.is_some() && matching != "NotOlderThan" {
-        causes.push(Cause::forbidden(path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"));
+        causes.push(Cause::forbidden(
+            path,
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        ));
     }
     if !matching.is_empty() {
         if options.send_initial_events.is_none() {
-            causes.push(Cause::forbidden(path, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"));
+            causes.push(Cause::forbidden(
+                path,
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            ));
         }
         if matching != "NotOlderThan" {
-            causes.push(Cause::not_supported(path, &matching.into(), &["NotOlderThan"]));
+            causes.push(Cause::not_supported(
+                path,
+                &matching.into(),
+                &["NotOlderThan"],
+            ));
         }
     }
     if causes.is_empty() {

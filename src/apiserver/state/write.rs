@@ -69,12 +69,15 @@ impl State {
 
         let key = key(namespace, &name);
         if let Some(there) = self.storage_of(served).get(&key) {
-            let mut error = ApiError::already_exists(&served.info.group, &served.info.plural, &name);
+            let mut error =
+                ApiError::already_exists(&served.info.group, &served.info.plural, &name);
             if there.deleting {
                 error.message = format!("object is being deleted: {}", error.message);
             }
             if !text(&object, "generateName").is_empty() {
-                error.message.push_str(", the server was not able to generate a unique name for the object");
+                error
+                    .message
+                    .push_str(", the server was not able to generate a unique name for the object");
                 error.retry_after = Some(1);
             }
             return Err(error.into());
@@ -92,7 +95,11 @@ impl State {
             self.define(&entry, &now);
         }
         Ok(Answer {
-            reply: Reply::Object { code: 201, entry, served: Arc::clone(served) },
+            reply: Reply::Object {
+                code: 201,
+                entry,
+                served: Arc::clone(served),
+            },
             warnings,
         })
     }
@@ -105,15 +112,25 @@ impl State {
         object: &mut Value,
     ) -> Result<Vec<String>, ApiError> {
         let mut problems = request.duplicates.clone();
-        if let Some(custom) = &served.custom {
-            let unknown = custom.schema.prune(object);
-            problems.extend(unknown.into_iter().map(|path| format!("unknown field {path:?}")));
-            custom.schema.default(object);
-        } else {
-            let unknown = served.merge().decode(object).map_err(|why| undecodable(served, request, object, &why))?;
-            problems.extend(unknown.into_iter().map(|path| format!("unknown field {path:?}")));
-            kinds::default(&served.storage, object);
-            served.merge().complete(object);
+        let unknown = match &served.custom {
+            Some(custom) => custom.schema.prune(object),
+            None => served
+                .merge()
+                .decode(object)
+                .map_err(|why| undecodable(served, request, object, &why))?,
+        };
+        problems.extend(
+            unknown
+                .into_iter()
+                .map(|path| format!("unknown field {path:?}")),
+        );
+        match &served.custom {
+            Some(custom) => custom.schema.default(object),
+            None => {
+                patch::drop_nulls(object);
+                kinds::default(&served.storage, object);
+                served.merge().complete(object);
+            }
         }
         match request.options.field_validation.as_str() {
             _ if problems.is_empty() => Ok(Vec::new()),
@@ -127,11 +144,21 @@ impl State {
     }
 
     /// Refuses what is invalid.
-    pub(super) fn refuse(&self, served: &Served, name: &str, causes: &[Cause]) -> Result<(), ApiError> {
+    pub(super) fn refuse(
+        &self,
+        served: &Served,
+        name: &str,
+        causes: &[Cause],
+    ) -> Result<(), ApiError> {
         if causes.is_empty() {
             return Ok(());
         }
-        Err(ApiError::invalid(&served.info.group, &served.info.kind, name, causes))
+        Err(ApiError::invalid(
+            &served.info.group,
+            &served.info.kind,
+            name,
+            causes,
+        ))
     }
 }
 
@@ -160,7 +187,12 @@ pub(super) fn writer<'a>(
     api_version: &'a str,
     time: &'a str,
 ) -> Writer<'a> {
-    Writer { manager: request.manager(), subresource, api_version, time }
+    Writer {
+        manager: request.manager(),
+        subresource,
+        api_version,
+        time,
+    }
 }
 
 /// The answer to a dry run: the object as it would be.
@@ -169,5 +201,11 @@ pub(super) fn dry(served: &Served, code: u16, mut object: Value, warnings: Vec<S
         super::events::to_events_group(&mut object);
     }
     served.name_type(&mut object);
-    Answer { reply: Reply::Value { code, value: object }, warnings }
+    Answer {
+        reply: Reply::Value {
+            code,
+            value: object,
+        },
+        warnings,
+    }
 }

@@ -1,7 +1,6 @@
 //! The certificates of a cluster: an authority of its own and one certificate for all instances,
 //! which mysqld and the instance managers both present.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use rcgen::{
@@ -9,11 +8,11 @@ use rcgen::{
     KeyUsagePurpose, PublicKeyData as _, date_time_ymd,
 };
 use rustls::RootCertStore;
-use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::ServerCertVerifier as _;
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 
 use super::names::{
@@ -137,7 +136,7 @@ fn server_names(cluster: &str, namespace: &str) -> Vec<String> {
 /// Whether a client of rustls would accept this certificate under every name, now and for another
 /// third of a certificate's life, and the key is the certificate's.
 fn serves(pair: &Pair, authority: &Pair, cluster: &str, namespace: &str, now: i64) -> bool {
-    let provider = Arc::new(ring::default_provider());
+    let provider = ring::default_provider();
     let check = || -> Option<bool> {
         let certificate = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).ok()?;
         let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).ok()?;
@@ -146,23 +145,20 @@ fn serves(pair: &Pair, authority: &Pair, cluster: &str, namespace: &str, now: i6
         roots
             .add(CertificateDer::from_pem_slice(authority.certificate.as_bytes()).ok()?)
             .ok()?;
-        let verifier =
-            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-                .build()
-                .ok()?;
-        let valid = |name: &str, at: i64| {
-            let (Ok(name), Ok(at)) = (ServerName::try_from(name), u64::try_from(at)) else {
-                return false;
-            };
-            let at = UnixTime::since_unix_epoch(Duration::from_secs(at));
-            verifier
-                .verify_server_cert(&certificate, &[], &name, &[], at)
-                .is_ok()
+        let certificate = ParsedCertificate::try_from(&certificate).ok()?;
+        let algorithms = provider.signature_verification_algorithms.all;
+        let valid = |at: i64| {
+            let at = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(at).ok()?));
+            verify_server_cert_signed_by_trust_anchor(&certificate, &roots, &[], at, algorithms)
+                .ok()
         };
-        Some(server_names(cluster, namespace).iter().all(|name| {
-            let name = name.replace('*', "instance");
-            valid(&name, now) && valid(&name, now + SERVER_LIFETIME / 3)
-        }))
+        let named = |name: &String| {
+            let name = ServerName::try_from(name.replace('*', "instance"));
+            name.is_ok_and(|name| verify_server_name(&certificate, &name).is_ok())
+        };
+        valid(now)?;
+        valid(now + SERVER_LIFETIME / 3)?;
+        Some(server_names(cluster, namespace).iter().all(named))
     };
     check().unwrap_or(false)
 }

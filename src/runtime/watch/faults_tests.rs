@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::sync::watch;
 use proptest::prelude::*;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Change;

@@ -87,6 +87,7 @@ impl Network {
             let write = process.preparing.remove(at);
             let transaction = Transaction {
                 gtid: data.next_gtid(),
+                server_id: process.server_id,
                 row: write.row,
                 at: now,
             };

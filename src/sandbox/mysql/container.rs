@@ -4,14 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use nix::sys::signal::Signal;
-use tokio::{sync::watch, time::sleep};
+use tokio::time::sleep;
 
-use super::{
-    data::Disk,
-    mysqls::{Mysqls, Volume},
-    process::ProcessId,
-    session::Door,
-};
+use super::{data::Disk, mysqls::Mysqls, process::ProcessId, session::Door, volume::Volume};
+use crate::sync::watch;
 use crate::{
     instance::{
         Accounts, Board, Container, Exit, Follow, InstanceError, Mysqld, Prepared, Process,
@@ -28,6 +24,14 @@ const KEPT: usize = 2;
 pub(crate) struct Files {
     pub(crate) token: String,
     pub(crate) config: String,
+}
+
+/// The line of a configuration that sets what mysqld 9.7 does not know, if any does. One variable
+/// that it has no more stands for all.
+fn unknown_variable(config: &str) -> Option<String> {
+    let mut lines = config.lines();
+    let line = lines.find(|line| line.trim_start().starts_with("innodb_log_file_size"))?;
+    Some(line.split_whitespace().collect())
 }
 
 /// A modelled container.
@@ -69,6 +73,12 @@ impl Modelled {
         mut stop: watch::Receiver<Stop>,
     ) -> Result<Prepared, InstanceError> {
         let config_hash = self.config_hash()?;
+        if let Some(line) = self.file(|files| unknown_variable(&files.config)) {
+            return Err(InstanceError::Process {
+                what: "mysqld refuses the configuration",
+                why: format!("unknown variable '{line}'."),
+            });
+        }
         if !self.volume.has_data() {
             board.change(|facts| facts.process = Process::Initialising);
             let takes = self.mysqls().change(|network, _| {
@@ -118,6 +128,7 @@ impl Container for Modelled {
             port: 3306,
             password: String::new(),
             ca: std::path::PathBuf::new(),
+            verify_host: true,
             acknowledge: follow.acknowledge,
         })
     }

@@ -33,6 +33,8 @@ impl fmt::Display for Gtid {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Transaction {
     pub(super) gtid: Gtid,
+    /// `server_id` of the server that first committed it.
+    pub(super) server_id: u32,
     /// The row that it inserts; none for other statements.
     pub(super) row: Option<Row>,
     /// When it was committed first.
@@ -227,6 +229,7 @@ mod tests {
         let gtid = data.next_gtid();
         data.append(Transaction {
             gtid,
+            server_id: 1,
             row: Some(row),
             at: Instant::now(),
         });

@@ -17,6 +17,7 @@
 
 mod clone;
 mod commit;
+mod connect;
 mod container;
 mod data;
 mod link;
@@ -27,9 +28,12 @@ mod pace;
 mod process;
 mod replica;
 mod session;
+mod statements;
+mod volume;
 
 pub(super) use container::{Files, Modelled};
 pub use data::{Gtid, Row};
-pub use mysqls::{Mysqls, Volume, Written};
+pub use mysqls::{Mysqls, Written};
 pub use observe::Acknowledged;
 pub use pace::Pace;
+pub use volume::Volume;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use tokio::{
-    sync::watch,
+    sync::Notify,
     time::{Instant, sleep, sleep_until},
 };
 
@@ -16,13 +16,14 @@ use super::{
     network::Network,
     observe::Acknowledged,
     pace::Pace,
-    process::{DiskId, ProcessId},
-    session::Door,
+    process::ProcessId,
+    session::{Door, Modelled},
+    volume::Volume,
 };
-use crate::mysql::MysqlError;
+use crate::mysql::{MysqlError, Session as _, Statement};
 
 /// When nothing is due.
-const IDLE: Duration = Duration::from_secs(3600);
+const IDLE: Duration = Duration::from_hours(1);
 
 /// Modelled MySQL servers and the network between them. Clones are one and the same.
 #[derive(Clone)]
@@ -32,8 +33,15 @@ pub struct Mysqls {
 
 struct Shared {
     network: Mutex<Network>,
-    /// Counts what has happened.
-    changed: watch::Sender<u64>,
+    /// Wakes all who wait, in the order in which they began to: a watch channel would wake them in
+    /// another order each time.
+    changed: Arc<Notify>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.changed.notify_waiters();
+    }
 }
 
 /// How a client's insert ended.
@@ -64,11 +72,12 @@ impl Mysqls {
     /// The same with a pace of one's own.
     #[must_use]
     pub fn with_pace(seed: u64, pace: Pace) -> Self {
-        let changed = watch::Sender::new(0);
-        let changes = changed.subscribe();
-        let network = Mutex::new(Network::new(seed, pace, Instant::now()));
-        let shared = Arc::new(Shared { network, changed });
-        tokio::spawn(drive(Arc::downgrade(&shared), changes));
+        let changed = Arc::<Notify>::default();
+        let shared = Arc::new(Shared {
+            network: Mutex::new(Network::new(seed, pace, Instant::now())),
+            changed: changed.clone(),
+        });
+        tokio::spawn(drive(Arc::downgrade(&shared), changed));
         Self { shared }
     }
 
@@ -101,6 +110,12 @@ impl Mysqls {
         self.at(host, |network, id, now| network.freeze(id, false, now));
     }
 
+    /// Tells the mysqld at `host` to shut down, as SIGTERM does. Only its manager may know when that is
+    /// safe.
+    pub fn terminate(&self, host: &str) {
+        self.at(host, Network::terminate);
+    }
+
     /// Makes the disk at `host`, and its applier, slower by so much for each transaction.
     pub fn slow(&self, host: &str, disk: Duration, applier: Duration) {
         self.change(|network, _| network.slow.insert(host.to_owned(), (disk, applier)));
@@ -112,11 +127,13 @@ impl Mysqls {
         self.at(host, |network, id, now| network.hold_applier(id, held, now));
     }
 
-    /// Purges the binary log at `host` of all that is committed.
-    pub fn purge(&self, host: &str) {
+    /// Purges the binary log at `host` of all that is committed. Waits while a commit does.
+    pub async fn purge(&self, host: &str) -> Option<()> {
+        let mut session = self.root(host).await?;
+        session.run(&Statement::FlushBinaryLogs, IDLE).await.ok()?;
         self.at(host, |network, id, _| {
             network.with(id, |_, data| data.purge())
-        });
+        })?
     }
 
     /// Inserts a row as the application does. Cuts do not matter: the client is next to the server.
@@ -149,23 +166,31 @@ impl Mysqls {
         }
     }
 
-    /// Inserts a row as a person does who does not heed read-only. It is nobody's loss.
+    /// Inserts a row as a person does who makes the server writable for it, and read-only again.
     pub async fn write_errant(&self, host: &str, row: Row) -> Option<Gtid> {
+        let mut session = self.root(host).await?;
+        let set = |value: &str| Statement::Set("super_read_only", value.to_owned());
+        session.run(&set("OFF"), IDLE).await.ok()?;
+        let written = session.insert(row, IDLE).await.ok();
+        session.run(&set("ON"), IDLE).await.ok()?;
+        written
+    }
+
+    /// Runs a statement as root that goes through the binary log and changes no row.
+    pub async fn write_ddl(&self, host: &str) -> Option<()> {
+        let mut session = self.root(host).await?;
+        let statement = Statement::Logged("DO 0".to_owned());
+        session.run(&statement, IDLE).await.ok()
+    }
+
+    async fn root(&self, host: &str) -> Option<Modelled> {
         let process = self.look(|network| network.names.get(host).copied())?;
         let door = Door {
             mysqls: self.clone(),
             process,
             user: "root",
         };
-        let mut session = door.enter().await.ok()?;
-        let before = self.change(|network, _| {
-            network.with(process, |it, _| std::mem::take(&mut it.super_read_only))
-        });
-        let written = session.insert(row, IDLE).await.ok();
-        self.change(|network, _| {
-            network.with(process, |it, _| it.super_read_only |= before == Some(true))
-        });
-        written
+        door.enter().await.ok()
     }
 
     /// Rows whose writers were told OK.
@@ -177,13 +202,13 @@ impl Mysqls {
     /// Rows whose writers were told OK and that are on no volume any more, in any form.
     #[must_use]
     pub fn lost(&self) -> Vec<Row> {
-        self.look(|network| network.lost())
+        self.look(Network::lost)
     }
 
     /// Hosts of servers that could acknowledge a write that came now.
     #[must_use]
     pub fn writable(&self) -> Vec<String> {
-        self.look(|network| network.writable())
+        self.look(Network::writable)
     }
 
     /// The volumes that have a row in any form: committed, in the binary log, or received.
@@ -216,6 +241,11 @@ impl Mysqls {
         })
     }
 
+    /// Whether two handles are of the same network.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Network> {
         let network = &self.shared.network;
         network.lock().unwrap_or_else(PoisonError::into_inner)
@@ -229,7 +259,7 @@ impl Mysqls {
     /// Changes something, and has all who wait look again.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Network, Instant) -> T) -> T {
         let done = change(&mut self.lock(), Instant::now());
-        self.shared.changed.send_modify(|count| *count += 1);
+        self.shared.changed.notify_waiters();
         done
     }
 
@@ -238,22 +268,21 @@ impl Mysqls {
         &self,
         mut look: impl FnMut(&mut Network, Instant) -> Option<T>,
     ) -> T {
-        let mut changes = self.shared.changed.subscribe();
         loop {
-            let (found, begun) = {
+            let changed = {
                 let mut network = self.lock();
                 let before = network.ids();
                 let found = look(&mut network, Instant::now());
-                (found, network.ids() != before)
+                if found.is_some() || network.ids() != before {
+                    self.shared.changed.notify_waiters();
+                }
+                if let Some(found) = found {
+                    return found;
+                }
+                // Begun under the lock: no change after this look is missed.
+                self.shared.changed.notified()
             };
-            if found.is_some() || begun {
-                self.shared.changed.send_modify(|count| *count += 1);
-            }
-            if let Some(found) = found {
-                return found;
-            }
-            // The sender is ours: it is there as long as we are.
-            let _ = changes.changed().await;
+            changed.await;
         }
     }
 
@@ -269,9 +298,9 @@ impl Mysqls {
 }
 
 /// Lets happen what is due, when it is.
-async fn drive(shared: Weak<Shared>, mut changes: watch::Receiver<u64>) {
+async fn drive(shared: Weak<Shared>, changed: Arc<Notify>) {
     loop {
-        let due = {
+        let (due, change) = {
             let Some(shared) = shared.upgrade() else {
                 return;
             };
@@ -282,68 +311,15 @@ async fn drive(shared: Weak<Shared>, mut changes: watch::Receiver<u64>) {
             let now = Instant::now();
             if network.due().is_some_and(|due| due <= now) {
                 network.advance(now);
-                shared.changed.send_modify(|count| *count += 1);
-                changes.mark_unchanged();
+                changed.notify_waiters();
             }
-            network.due().unwrap_or(now + IDLE)
+            (network.due().unwrap_or(now + IDLE), changed.notified())
         };
         tokio::select! {
             biased;
-            changed = changes.changed() => if changed.is_err() {
-                return;
-            },
+            () = change => {}
             () = sleep_until(due) => {}
         }
-    }
-}
-
-/// A modelled disk: a data directory, the manager's term, binary logs kept aside. It survives the
-/// instances that use it. Clones are one and the same.
-#[derive(Clone)]
-pub struct Volume {
-    pub(super) mysqls: Mysqls,
-    pub(super) disk: DiskId,
-}
-
-impl Volume {
-    /// An empty one.
-    #[must_use]
-    pub fn new(mysqls: &Mysqls) -> Self {
-        let disk = mysqls.change(|network, _| {
-            let disk = DiskId(network.id());
-            network.disks.entry(disk).or_default();
-            disk
-        });
-        Self {
-            mysqls: mysqls.clone(),
-            disk,
-        }
-    }
-
-    /// Removes all that is on it: the volume is deleted.
-    pub fn erase(&self) {
-        self.mysqls
-            .change(|network, _| network.disks.remove(&self.disk));
-    }
-
-    /// Whether there is a complete data directory.
-    #[must_use]
-    pub fn has_data(&self) -> bool {
-        let disk = self.disk;
-        self.mysqls
-            .look(|network| network.disks.get(&disk).is_some_and(|it| it.data.is_some()))
-    }
-}
-
-impl PartialEq for Volume {
-    fn eq(&self, other: &Self) -> bool {
-        self.disk == other.disk && Arc::ptr_eq(&self.mysqls.shared, &other.mysqls.shared)
-    }
-}
-
-impl std::fmt::Debug for Volume {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "volume {}", self.disk.0)
     }
 }
 

@@ -45,23 +45,19 @@ impl Network {
             .links
             .values()
             .filter(|it| it.source == id && it.acknowledges);
-        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let clients = u32::try_from(clients.count()).unwrap_or(u32::MAX);
+        // Only the first waits; those behind it wait for their turn to commit.
+        let first = process.committing.front();
+        let waits =
+            first.is_some_and(|it| process.acknowledgements(it.position) < process.needed());
         Some(Counters {
-            clients: if process.source_on {
-                count(clients.count())
-            } else {
-                0
-            },
-            waiting: if process.source_on {
-                count(process.committing.len())
-            } else {
-                0
-            },
+            clients: if process.source_on { clients } else { 0 },
+            waiting: u32::from(waits),
         })
     }
 
-    /// The channel; `None` inside where no source is configured.
-    pub(super) fn channel(&mut self, id: ProcessId) -> Option<Option<Channel>> {
+    /// The channel; `None` where no source is configured.
+    pub(super) fn channel(&mut self, id: ProcessId) -> Option<Channel> {
         let source = self.processes.get(&id)?.receiver.link;
         let source = source.and_then(|link| Some(self.links.get(&link)?.source));
         let source = source.and_then(|it| self.with(it, |_, data| data.uuid.to_string()));
@@ -69,17 +65,16 @@ impl Network {
         let seconds = |at: Instant| 1.0 + at.duration_since(self.epoch).as_secs_f64();
         let process = self.processes.get(&id)?;
         let data = self.disks.get(&process.disk)?.data.as_ref()?;
-        let Some(configured) = &data.source else {
-            return Some(None);
-        };
+        let configured = data.source.as_ref()?;
         let (receiver, applier) = (&process.receiver, &process.applier);
         let state = match (receiver.running, receiver.link) {
             (false, _) => "OFF",
             (true, None) => "CONNECTING",
             (true, Some(_)) => "ON",
         };
-        Some(Some(Channel {
+        Some(Channel {
             host: configured.host.clone(),
+            port: 3306,
             receiver_state: state.to_owned(),
             receiver_errno: receiver.errno,
             receiver_error: receiver.error.clone(),
@@ -94,7 +89,7 @@ impl Network {
             queued: receiver.queued.map(seconds),
             applying: applier.applying.as_ref().map(|(one, _)| seconds(one.at)),
             applied: applier.applied.map(seconds),
-        }))
+        })
     }
 
     /// `SHOW PROCESSLIST`.

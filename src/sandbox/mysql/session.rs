@@ -3,12 +3,13 @@
 use std::{fmt, time::Duration};
 
 use futures_util::FutureExt as _;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::{
+    data::{Gtid, Row},
     mysqls::Mysqls,
+    network::{Event, Network},
     process::{Answered, ProcessId, SessionId},
-    replica::SqlError,
 };
 use crate::mysql::{
     Access, Answer, CONNECT, Channel, Counters, GtidSet, MysqlError, Process, STATEMENT,
@@ -55,10 +56,10 @@ impl Access for Door {
 
 /// A session.
 pub(super) struct Modelled {
-    mysqls: Mysqls,
-    process: ProcessId,
+    pub(super) mysqls: Mysqls,
+    pub(super) process: ProcessId,
     id: SessionId,
-    user: &'static str,
+    pub(super) user: &'static str,
     /// No statement was left unanswered.
     usable: bool,
 }
@@ -85,15 +86,15 @@ type Found<T> = Option<Result<T, (u16, String)>>;
 
 impl Modelled {
     /// Asks again and again until there is an answer, at most for `within`.
-    async fn ask<T>(
+    pub(super) async fn ask<T>(
         &mut self,
         what: &str,
         within: Duration,
-        mut look: impl FnMut(&mut super::network::Network, Instant) -> Found<T>,
+        mut look: impl FnMut(&mut Network, Instant) -> Found<T>,
     ) -> Result<T, MysqlError> {
-        let statement = || what.to_owned();
+        let named = || what.to_owned();
         let lost = |why: &str| MysqlError::Lost {
-            statement: statement(),
+            statement: named(),
             why: why.to_owned(),
         };
         if !self.usable {
@@ -125,14 +126,14 @@ impl Modelled {
             Ok(Some(Err((code, message)))) => {
                 self.usable = true;
                 Err(MysqlError::Server {
-                    statement: statement(),
+                    statement: named(),
                     code,
                     message,
                 })
             }
             Ok(None) => Err(lost("the server has closed it")),
             Err(_) => Err(MysqlError::Timeout {
-                statement: statement(),
+                statement: named(),
                 within,
             }),
         }
@@ -141,24 +142,24 @@ impl Modelled {
     async fn read<T>(
         &mut self,
         what: &str,
-        mut look: impl FnMut(&mut super::network::Network) -> Option<T>,
+        mut look: impl FnMut(&mut Network) -> Option<T>,
     ) -> Result<T, MysqlError> {
         self.ask(what, STATEMENT, |network, _| look(network).map(Ok))
             .await
     }
 
     /// Begins something once, and waits for the answer that this session gets.
-    async fn begin(
+    pub(super) async fn begin(
         &mut self,
         what: &str,
         within: Duration,
-        begin: impl Fn(&mut super::network::Network, ProcessId, SessionId, Instant),
-    ) -> Result<Option<super::Gtid>, MysqlError> {
+        begin: impl Fn(&mut Network, ProcessId, SessionId, Instant),
+    ) -> Result<Option<Gtid>, MysqlError> {
         let (process, id) = (self.process, self.id);
-        let mut begun = false;
+        let mut asked = false;
         self.ask(what, within, |network, now| {
-            if !begun {
-                begun = true;
+            if !asked {
+                asked = true;
                 begin(network, process, id, now);
             }
             match network.with(process, |it, _| it.answers.remove(&id))?? {
@@ -170,11 +171,7 @@ impl Modelled {
     }
 
     /// Inserts a row.
-    pub(super) async fn insert(
-        &mut self,
-        row: super::Row,
-        within: Duration,
-    ) -> Result<super::Gtid, MysqlError> {
+    pub(super) async fn insert(&mut self, row: Row, within: Duration) -> Result<Gtid, MysqlError> {
         let privileged = self.user == "root";
         let gtid = self
             .begin("INSERT", within, |network, process, session, now| {
@@ -184,157 +181,6 @@ impl Modelled {
         gtid.ok_or_else(|| MysqlError::Answer {
             statement: "INSERT".to_owned(),
         })
-    }
-
-    async fn execute(&mut self, statement: &Statement, within: Duration) -> Result<(), MysqlError> {
-        let process = self.process;
-        let what = words(statement);
-        let done = |result: Result<(), SqlError>| {
-            Some(result.map_err(|(code, message)| (code, message.to_owned())))
-        };
-        match statement {
-            Statement::Set("super_read_only", value) if value == "ON" => {
-                let asked = self.begin(what, within, |network, process, session, now| {
-                    network.set_read_only(process, session, now);
-                });
-                asked.await.map(drop)
-            }
-            Statement::Set(variable, value) => {
-                if (*variable, value.as_str()) == ("rpl_semi_sync_source_enabled", "OFF") {
-                    self.slow_switch().await;
-                }
-                self.ask(what, within, |network, now| {
-                    let known = network.set(process, variable, value, now);
-                    let unknown = || (1193, format!("Unknown system variable '{variable}'"));
-                    Some(if known { Ok(()) } else { Err(unknown()) })
-                })
-                .await
-            }
-            Statement::StopReceiver => self.stop_receiver(what, within).await,
-            Statement::StopReplica => {
-                self.stop_receiver(what, within).await?;
-                self.ask(what, within, |network, _| {
-                    network.stop_applier(process);
-                    network.applier_stopped(process).then_some(Ok(()))
-                })
-                .await
-            }
-            Statement::StartReplica => {
-                self.ask(what, within, |network, now| {
-                    let receiver = network.start_receiver(process, now);
-                    done(receiver.and_then(|()| network.start_applier(process, now)))
-                })
-                .await
-            }
-            Statement::StartReceiver => {
-                self.ask(what, within, |network, now| {
-                    done(network.start_receiver(process, now))
-                })
-                .await
-            }
-            Statement::StartApplier => {
-                self.ask(what, within, |network, now| {
-                    done(network.start_applier(process, now))
-                })
-                .await
-            }
-            Statement::ChangeSource {
-                source,
-                auto_position,
-            } => {
-                self.ask(what, within, |network, _| {
-                    done(network.change_source(process, &source.host, *auto_position))
-                })
-                .await
-            }
-            Statement::ResetReplica => {
-                self.ask(what, within, |network, _| {
-                    done(network.reset_replica(process))
-                })
-                .await
-            }
-            Statement::Kill(id) => {
-                self.ask(what, within, |network, _| {
-                    let closed = network.with(process, |it, _| {
-                        let open = it.sessions.contains_key(id);
-                        it.close(*id);
-                        open
-                    })?;
-                    let unknown = || (1094, format!("Unknown thread id: {id}"));
-                    Some(if closed { Ok(()) } else { Err(unknown()) })
-                })
-                .await
-            }
-            Statement::KillQuery(id) => {
-                self.ask(what, within, |network, _| {
-                    let clones = network.with(process, |it, _| {
-                        it.clone.as_ref().is_some_and(|clone| clone.session == *id)
-                    })?;
-                    if clones {
-                        network.fail_clone(process, "Query execution was interrupted");
-                    }
-                    Some(Ok(()))
-                })
-                .await
-            }
-            Statement::Clone(donor) => {
-                let clone = self.begin(what, within, |network, process, session, now| {
-                    network.clone(process, session, &donor.host, now);
-                });
-                clone.await.map(drop)
-            }
-            Statement::FlushBinaryLogs | Statement::ReloadTls => {
-                self.ask(what, within, |_, _| Some(Ok(()))).await
-            }
-            Statement::Logged(_) => {
-                let privileged = self.user == "root";
-                let logged = self.begin(what, within, |network, process, session, now| {
-                    network.write(process, session, None, privileged, now);
-                });
-                logged.await.map(drop)
-            }
-        }
-    }
-
-    async fn stop_receiver(&mut self, what: &str, within: Duration) -> Result<(), MysqlError> {
-        let process = self.process;
-        let takes = self
-            .mysqls
-            .change(|network, _| network.receiver_stops_within(process));
-        sleep(takes).await;
-        self.ask(what, within, |network, now| {
-            network.stop_receiver(process, now);
-            Some(Ok(()))
-        })
-        .await
-    }
-
-    async fn slow_switch(&mut self) {
-        let takes = self.mysqls.change(|network, _| {
-            let range = network.pace.source_off.clone();
-            network.dice.within(&range)
-        });
-        sleep(takes).await;
-    }
-}
-
-/// The first words of a statement.
-fn words(statement: &Statement) -> &'static str {
-    match statement {
-        Statement::Set(..) => "SET GLOBAL",
-        Statement::StopReplica => "STOP REPLICA",
-        Statement::StopReceiver => "STOP REPLICA IO_THREAD",
-        Statement::StartReplica => "START REPLICA",
-        Statement::StartReceiver => "START REPLICA IO_THREAD",
-        Statement::StartApplier => "START REPLICA SQL_THREAD",
-        Statement::ChangeSource { .. } => "CHANGE REPLICATION SOURCE",
-        Statement::ResetReplica => "RESET REPLICA ALL",
-        Statement::Kill(_) => "KILL",
-        Statement::KillQuery(_) => "KILL QUERY",
-        Statement::Clone(_) => "CLONE INSTANCE",
-        Statement::FlushBinaryLogs => "FLUSH BINARY LOGS",
-        Statement::ReloadTls => "ALTER INSTANCE RELOAD TLS",
-        Statement::Logged(_) => "DDL",
     }
 }
 
@@ -349,7 +195,7 @@ impl Session for Modelled {
 
     fn channel(&mut self) -> Answer<'_, Option<Channel>> {
         let process = self.process;
-        self.read("SELECT", move |network| network.channel(process))
+        self.read("SELECT", move |network| Some(network.channel(process)))
             .boxed()
     }
 
@@ -387,7 +233,7 @@ impl Session for Modelled {
             let what = "SELECT WAIT_FOR_EXECUTED_GTID_SET";
             self.ask(what, within + STATEMENT, |network, now| {
                 let until = *until.get_or_insert_with(|| {
-                    network.schedule(now + within, super::network::Event::Wake);
+                    network.schedule(now + within, Event::Wake);
                     now + within
                 });
                 let missing = network.missing(process, &set)?;

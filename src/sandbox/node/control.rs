@@ -4,30 +4,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, header};
-use serde::Deserialize;
-use serde_json::{Value, json};
-use tokio::sync::Notify;
+use serde_json::json;
 use tokio::time::timeout;
 
-use super::kinds::{
-    ENDPOINT_SLICE, ENDPOINTS, NODE, PERSISTENT_VOLUME, STORAGE_CLASS, StorageClass,
-};
 use super::kubelet::Kubelet;
 use super::runtime::ContainerRuntime;
 use super::stores::{Bells, Stores, all, refs};
+use super::writer::Writer;
 use super::{endpoints, nodes, scheduling, volumes};
-use crate::client::{
-    Client, DeleteOptions, Error, PERSISTENT_VOLUME_CLAIM, POD, Patch, RawRequest, Resource,
-};
-use crate::runtime::{EventRecorder, EventType, Kind, Meta, ObjectKey, ObjectRef, Store};
+use crate::client::{Error, POD, Patch, RawRequest};
+use crate::runtime::{EventRecorder, EventType, Kind as _, ObjectKey, ObjectRef};
 
+/// Without anything that changes, a pass is made after this time: nodes are lost by time alone.
+const LOOK: Duration = Duration::from_secs(10);
+const STATUS: Option<&str> = Some("status");
 /// After a write that failed, a pass is made at the latest after this time.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The control loops.
 pub(super) struct Control {
-    pub(super) client: Client,
+    pub(super) writer: Writer,
     pub(super) stores: Stores,
     pub(super) bells: Bells,
     pub(super) runtime: Arc<dyn ContainerRuntime>,
@@ -36,49 +34,105 @@ pub(super) struct Control {
     pub(super) events: EventRecorder,
 }
 
-/// An answer to a write: enough to wait for it in the cache.
-#[derive(Deserialize)]
-struct Written {
-    metadata: Meta,
+/// One of the loops.
+#[derive(Clone, Copy, Debug)]
+enum Loop {
+    Nodes,
+    Scheduler,
+    Volumes,
+    Endpoints,
 }
 
 impl Control {
     /// Runs all loops. Never ends.
     pub(super) async fn run(&self) {
-        let bells = &self.bells;
         tokio::join!(
             biased;
-            drive("nodes", &bells.nodes, async || self.nodes().await),
-            drive("scheduler", &bells.scheduler, async || self.scheduler().await),
-            drive("volumes", &bells.volumes, async || self.volumes().await),
-            drive("endpoints", &bells.endpoints, async || self.endpoints().await),
+            self.drive(Loop::Nodes),
+            self.drive(Loop::Scheduler),
+            self.drive(Loop::Volumes),
+            self.drive(Loop::Endpoints),
         );
     }
 
-    async fn nodes(&self) -> Result<(), Error> {
-        let classes = all(&self.stores.classes);
-        if classes.is_empty() {
-            let created = self
-                .create(STORAGE_CLASS, None, &volumes::standard_class())
-                .await;
-            settle::<StorageClass>(&self.stores.classes, created).await?;
-        }
-        for (index, address, up) in self.kubelet.nodes() {
-            let key = ObjectKey::new("", &nodes::name(index));
-            let live = self.stores.nodes.get(&key).ok().flatten();
-            let now = self.client.environment().now();
-            let write = nodes::decide(index, &address.to_string(), up, live.as_deref(), now);
-            let written = match write {
-                None => continue,
-                Some(nodes::Write::Create(body)) => self.create(NODE, None, &body).await,
-                Some(nodes::Write::Status(name, patch)) => {
-                    self.patch(NODE, None, &name, Some("status"), Patch::Strategic(&patch))
-                        .await
-                }
+    /// Passes whenever its bell rings; after a failure soon once more.
+    fn drive(&self, which: Loop) -> BoxFuture<'_, ()> {
+        Box::pin(self.passes(which))
+    }
+
+    async fn passes(&self, which: Loop) {
+        let bell = match which {
+            Loop::Nodes => &self.bells.nodes,
+            Loop::Scheduler => &self.bells.scheduler,
+            Loop::Volumes => &self.bells.volumes,
+            Loop::Endpoints => &self.bells.endpoints,
+        };
+        loop {
+            let passed = match which {
+                Loop::Nodes => self.nodes().await,
+                Loop::Scheduler => self.scheduler().await,
+                Loop::Volumes => self.volumes().await,
+                Loop::Endpoints => self.endpoints().await,
             };
-            settle(&self.stores.nodes, written).await?;
-            // A Node that was just created has its status to come.
-            self.bells.nodes.notify_one();
+            match passed {
+                Ok(()) => {
+                    let _ = timeout(LOOK, bell.notified()).await;
+                }
+                Err(error) => {
+                    tracing::debug!(control = ?which, %error, "a write failed");
+                    let _ = timeout(RETRY, bell.notified()).await;
+                }
+            }
+        }
+    }
+
+    async fn nodes(&self) -> Result<(), Error> {
+        let Stores { nodes, classes, .. } = &self.stores;
+        if all(classes).is_empty() {
+            self.writer
+                .create(classes, "", &volumes::standard_class())
+                .await?;
+        }
+        for node in self.kubelet.nodes() {
+            let key = ObjectKey::new("", &nodes::name(node.index));
+            let live = nodes.get(&key).ok().flatten();
+            let now = self.writer.client.environment().now();
+            let (address, up) = (node.address.to_string(), node.lost.is_none());
+            match nodes::decide(node.index, &address, up, live.as_deref(), now) {
+                None => {}
+                Some(nodes::Write::Create(body)) => {
+                    self.writer.create(nodes, "", &body).await?;
+                    // Its status is to come.
+                    self.bells.nodes.notify_one();
+                }
+                Some(nodes::Write::Status(patch)) => {
+                    let patch = Patch::Strategic(&patch);
+                    self.writer.patch(nodes, &key, STATUS, patch).await?;
+                }
+            }
+            if let Some(lost) = node.lost {
+                self.lost_node(&key.name, lost.elapsed()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn lost_node(&self, name: &str, lost: Duration) -> Result<(), Error> {
+        let pods = &self.stores.pods;
+        let now = self.writer.client.environment().now();
+        for pod in all(pods).iter().filter(|pod| pod.node() == name) {
+            let key = pod.meta().key();
+            match nodes::on_lost_node(pod, lost, now) {
+                None => {}
+                Some(nodes::Lost::NotReady(patch)) => {
+                    let patch = Patch::Strategic(&patch);
+                    self.writer.patch(pods, &key, STATUS, patch).await?;
+                }
+                Some(nodes::Lost::Evict) => {
+                    let uid = &pod.meta().uid;
+                    self.writer.delete(pods, &key, uid).await?;
+                }
+            }
         }
         Ok(())
     }
@@ -92,7 +146,8 @@ impl Control {
             claims: &refs(&claims),
             classes: &refs(&classes),
         };
-        let now = format!("{:.0}", self.client.environment().now());
+        let Stores { pods, claims, .. } = &self.stores;
+        let now = format!("{:.0}", self.writer.client.environment().now());
         for write in scheduling::decide(&world, &now) {
             match write {
                 scheduling::Write::Bind { pod, uid, node } => {
@@ -101,10 +156,9 @@ impl Control {
                     self.tell(&pod, &uid, EventType::Normal, "Scheduled", note);
                 }
                 scheduling::Write::SelectNode(key, patch) => {
-                    let written = self
-                        .patch_in(PERSISTENT_VOLUME_CLAIM, &key, None, &patch)
-                        .await;
-                    settle(&self.stores.claims, written).await?;
+                    self.writer
+                        .patch(claims, &key, None, Patch::Merge(&patch))
+                        .await?;
                 }
                 scheduling::Write::Unschedulable {
                     pod,
@@ -113,11 +167,7 @@ impl Control {
                     why,
                 } => {
                     let patch = Patch::Strategic(&patch);
-                    let namespace = Some(&*pod.namespace);
-                    let written = self
-                        .patch(POD, namespace, &pod.name, Some("status"), patch)
-                        .await;
-                    settle(&self.stores.pods, written).await?;
+                    self.writer.patch(pods, &pod, STATUS, patch).await?;
                     self.tell(&pod, &uid, EventType::Warning, "FailedScheduling", why);
                 }
             }
@@ -134,51 +184,42 @@ impl Control {
             classes: &refs(&classes),
             pods: &refs(&pods),
         };
-        let (claims, volumes) = (&self.stores.claims, &self.stores.volumes);
+        let Stores {
+            claims, volumes, ..
+        } = &self.stores;
+        let writer = &self.writer;
+        let volume = |name: &str| ObjectKey::new("", name);
         for write in volumes::decide(&world) {
             match write {
-                volumes::Write::Create(body) => {
-                    let written = self.create(PERSISTENT_VOLUME, None, &body).await;
-                    settle(volumes, written).await?;
-                }
+                volumes::Write::Create(body) => writer.create(volumes, "", &body).await?,
                 volumes::Write::Claim(key, patch) => {
-                    let written = self
-                        .patch_in(PERSISTENT_VOLUME_CLAIM, &key, None, &patch)
-                        .await;
-                    settle(claims, written).await?;
+                    writer
+                        .patch(claims, &key, None, Patch::Merge(&patch))
+                        .await?;
                 }
                 volumes::Write::ClaimStatus(key, patch) => {
-                    let status = Some("status");
-                    let written = self
-                        .patch_in(PERSISTENT_VOLUME_CLAIM, &key, status, &patch)
-                        .await;
-                    settle(claims, written).await?;
+                    writer
+                        .patch(claims, &key, STATUS, Patch::Merge(&patch))
+                        .await?;
                 }
                 volumes::Write::Volume(name, patch) => {
                     let patch = Patch::Merge(&patch);
-                    let written = self
-                        .patch(PERSISTENT_VOLUME, None, &name, None, patch)
-                        .await;
-                    settle(volumes, written).await?;
+                    writer.patch(volumes, &volume(&name), None, patch).await?;
                 }
                 volumes::Write::VolumeStatus(name, patch) => {
-                    let (patch, status) = (Patch::Merge(&patch), Some("status"));
-                    let written = self
-                        .patch(PERSISTENT_VOLUME, None, &name, status, patch)
-                        .await;
-                    settle(volumes, written).await?;
+                    let patch = Patch::Merge(&patch);
+                    writer.patch(volumes, &volume(&name), STATUS, patch).await?;
                 }
-                volumes::Write::Delete(name, uid) => self.delete_volume(&name, &uid).await?,
+                volumes::Write::Delete(name, uid) => {
+                    writer.delete(volumes, &volume(&name), &uid).await?;
+                }
                 volumes::Write::Reclaim(name, patch) => {
                     if let Err(error) = self.runtime.reclaim(&name).await {
                         tracing::warn!(volume = name, error, "the data can't be deleted");
                         continue;
                     }
                     let patch = Patch::Merge(&patch);
-                    let written = self
-                        .patch(PERSISTENT_VOLUME, None, &name, None, patch)
-                        .await;
-                    settle(volumes, written).await?;
+                    writer.patch(volumes, &volume(&name), None, patch).await?;
                 }
             }
         }
@@ -194,25 +235,23 @@ impl Control {
             slices: &refs(&slices),
             endpoints: &refs(&older),
         };
+        let Stores {
+            slices, endpoints, ..
+        } = &self.stores;
+        let writer = &self.writer;
         for write in endpoints::decide(&world) {
             match write {
                 endpoints::Write::CreateSlice(key, body) => {
-                    let written = self
-                        .create(ENDPOINT_SLICE, Some(&key.namespace), &body)
-                        .await;
-                    settle(&self.stores.slices, written).await?;
+                    writer.create(slices, &key.namespace, &body).await?;
                 }
                 endpoints::Write::ReplaceSlice(key, body) => {
-                    let written = self.replace(ENDPOINT_SLICE, &key, &body).await;
-                    settle(&self.stores.slices, written).await?;
+                    writer.replace(slices, &key, &body).await?;
                 }
                 endpoints::Write::Create(key, body) => {
-                    let written = self.create(ENDPOINTS, Some(&key.namespace), &body).await;
-                    settle(&self.stores.endpoints, written).await?;
+                    writer.create(endpoints, &key.namespace, &body).await?;
                 }
                 endpoints::Write::Replace(key, body) => {
-                    let written = self.replace(ENDPOINTS, &key, &body).await;
-                    settle(&self.stores.endpoints, written).await?;
+                    writer.replace(endpoints, &key, &body).await?;
                 }
             }
         }
@@ -235,7 +274,7 @@ impl Control {
             body: Bytes::from(body.to_string()),
             deadline: None,
         };
-        let answer = self.client.raw(request).await?;
+        let answer = self.writer.client.raw(request).await?;
         let status = answer.status;
         if status.is_success() {
             self.bound(pod).await;
@@ -264,78 +303,6 @@ impl Control {
         self.bells.scheduler.notify_one();
     }
 
-    async fn delete_volume(&self, name: &str, uid: &str) -> Result<(), Error> {
-        let options = DeleteOptions {
-            uid: Some(uid.to_owned()),
-            ..DeleteOptions::default()
-        };
-        match self
-            .client
-            .delete(PERSISTENT_VOLUME, None, name, &options)
-            .await
-        {
-            Err(error) if !is_stale(&error) => Err(error),
-            _ => {
-                let key = ObjectKey::new("", name);
-                self.stores.volumes.expect_deleted(&key, uid);
-                self.stores.volumes.caught_up(&key).await;
-                Ok(())
-            }
-        }
-    }
-
-    async fn create(
-        &self,
-        resource: Resource,
-        namespace: Option<&str>,
-        body: &Value,
-    ) -> Result<Written, Error> {
-        self.client.create(resource, namespace, body).await
-    }
-
-    async fn replace(
-        &self,
-        resource: Resource,
-        key: &ObjectKey,
-        body: &Value,
-    ) -> Result<Written, Error> {
-        let namespace = Some(&*key.namespace);
-        self.client
-            .replace(resource, namespace, &key.name, None, body)
-            .await
-    }
-
-    async fn patch_in(
-        &self,
-        resource: Resource,
-        key: &ObjectKey,
-        subresource: Option<&str>,
-        patch: &Value,
-    ) -> Result<Written, Error> {
-        let namespace = Some(&*key.namespace);
-        self.patch(
-            resource,
-            namespace,
-            &key.name,
-            subresource,
-            Patch::Merge(patch),
-        )
-        .await
-    }
-
-    async fn patch(
-        &self,
-        resource: Resource,
-        namespace: Option<&str>,
-        name: &str,
-        subresource: Option<&str>,
-        patch: Patch<'_>,
-    ) -> Result<Written, Error> {
-        self.client
-            .patch(resource, namespace, name, subresource, patch)
-            .await
-    }
-
     fn tell(
         &self,
         pod: &ObjectKey,
@@ -353,36 +320,4 @@ impl Control {
         self.events
             .publish(&about, kind, reason, "Scheduling", note);
     }
-}
-
-/// Passes whenever the bell rings; after a failure soon once more.
-async fn drive(name: &'static str, bell: &Notify, pass: impl AsyncFn() -> Result<(), Error>) {
-    loop {
-        match pass().await {
-            Ok(()) => bell.notified().await,
-            Err(error) => {
-                tracing::debug!(control = name, %error, "a write failed");
-                let _ = timeout(RETRY, bell.notified()).await;
-            }
-        }
-    }
-}
-
-/// Waits until the cache shows the write, so that the next pass does not repeat it. A write that was
-/// decided on an old state is decided again once the cache shows the new one.
-async fn settle<K: Kind>(store: &Store<K>, written: Result<Written, Error>) -> Result<(), Error> {
-    match written {
-        Ok(Written { metadata }) => {
-            let key = metadata.key();
-            store.expect(&key, &metadata.uid, &metadata.resource_version);
-            store.caught_up(&key).await;
-            Ok(())
-        }
-        Err(error) if is_stale(&error) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-fn is_stale(error: &Error) -> bool {
-    error.is_conflict() || error.is_not_found() || matches!(error, Error::AlreadyExists { .. })
 }

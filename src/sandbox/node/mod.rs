@@ -18,32 +18,39 @@ mod control;
 mod endpoints;
 mod kinds;
 mod kubelet;
+mod logs;
 mod machine;
 mod nodes;
 mod runtime;
 mod schedule;
 mod scheduling;
 mod stores;
+#[cfg(test)]
+mod tests;
 mod volumes;
+mod writer;
 
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use tokio::io::AsyncRead;
 use tokio::time::timeout;
 
+use crate::apiserver::{LogOptions, PodDial, PodStream};
 use crate::client::{Client, Stream};
 use crate::instance::PORT;
 use crate::operator::instances::{Address, DialError, InstanceDial, secure};
-use crate::runtime::{EventRecorder, Shutdown};
+use crate::runtime::{EventRecorder, EventWriter, Shutdown};
 use control::Control;
 use kubelet::Kubelet;
 pub use kubelet::PodFacts;
 use runtime::ContainerRuntime;
-pub use runtime::Models;
+pub use runtime::{Models, ProcessOptions, Processes};
 use stores::{Bells, Stores};
+use writer::Writer;
 
 /// Until a pod that does not answer is given up, as an operator would over a real network.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -53,6 +60,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 pub enum Runtime {
     /// Models in memory.
     Models(Models),
+    /// Processes on this machine.
+    Processes(Processes),
 }
 
 /// How the node is to be.
@@ -73,21 +82,24 @@ pub struct Node {
     stores: Stores,
     runtime: Arc<dyn ContainerRuntime>,
     kubelet: Arc<Kubelet>,
-    writers: Arc<std::sync::Mutex<Option<Writers>>>,
+    options: NodeOptions,
+    writers: Arc<Mutex<Option<Writers>>>,
 }
 
 /// Events' recorder of the scheduler, and both writers, until they run.
 struct Writers {
     scheduler: EventRecorder,
-    tasks: Vec<crate::runtime::EventWriter>,
+    tasks: Vec<EventWriter>,
 }
 
 impl Node {
     /// A node that does not run yet. `client` decides its time and chance.
     #[must_use]
     pub fn new(client: Client, options: NodeOptions) -> Self {
-        let Runtime::Models(models) = options.runtime;
-        let runtime: Arc<dyn ContainerRuntime> = Arc::new(models);
+        let runtime: Arc<dyn ContainerRuntime> = match options.runtime.clone() {
+            Runtime::Models(models) => Arc::new(models),
+            Runtime::Processes(processes) => Arc::new(processes),
+        };
         let stores = Stores::default();
         let (scheduler, first) = EventRecorder::new(client.clone(), "default-scheduler", "sandbox");
         let (events, second) = EventRecorder::new(client.clone(), "kubelet", "sandbox");
@@ -97,7 +109,7 @@ impl Node {
             Arc::clone(&runtime),
             events,
             options.nodes,
-            options.images,
+            options.images.clone(),
         ));
         let writers = Writers {
             scheduler,
@@ -108,14 +120,29 @@ impl Node {
             stores,
             runtime,
             kubelet,
-            writers: Arc::new(std::sync::Mutex::new(Some(writers))),
+            options,
+            writers: Arc::new(Mutex::new(Some(writers))),
         }
     }
 
+    /// What it was made with: for another node in its place.
+    #[must_use]
+    pub fn options(&self) -> &NodeOptions {
+        &self.options
+    }
+
     /// Runs until `stop`. What it runs goes on: another node may take it up. A second run does nothing.
-    pub async fn run(&self, stop: Shutdown) {
-        let writers = self.writers.lock().map(|mut writers| writers.take());
-        let Ok(Some(writers)) = writers else {
+    pub fn run(&self, stop: Shutdown) -> BoxFuture<'static, ()> {
+        let node = self.clone();
+        Box::pin(async move { node.serve(stop).await })
+    }
+
+    async fn serve(&self, stop: Shutdown) {
+        let writers = {
+            let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+            writers.take()
+        };
+        let Some(writers) = writers else {
             return;
         };
         let bells = Bells::default();
@@ -126,14 +153,16 @@ impl Node {
             tasks.spawn(writer.run(stop.clone()));
         }
         let control = Control {
-            client: self.client.clone(),
+            writer: Writer {
+                client: self.client.clone(),
+            },
             stores: self.stores.clone(),
             bells: bells.clone(),
             runtime: Arc::clone(&self.runtime),
             kubelet: Arc::clone(&self.kubelet),
             events: writers.scheduler,
         };
-        let work = async {
+        let work: BoxFuture<'_, ()> = Box::pin(async {
             self.stores.synced().await;
             // Those that came before their Secrets and claims were listed.
             self.kubelet.begin();
@@ -144,7 +173,7 @@ impl Node {
                 }
             };
             tokio::join!(control.run(), config);
-        };
+        });
         tokio::select! {
             biased;
             () = stop.triggered() => {}
@@ -228,5 +257,40 @@ impl InstanceDial for Node {
             }
             secure(&address, stream).await
         })
+    }
+}
+
+impl PodDial for Node {
+    fn dial(
+        &self,
+        namespace: &str,
+        pod: &str,
+        port: u16,
+        tls: bool,
+    ) -> BoxFuture<'static, io::Result<Box<dyn PodStream>>> {
+        let (node, namespace, pod) = (self.clone(), namespace.to_owned(), pod.to_owned());
+        Box::pin(async move {
+            let stream = node.kubelet.dial(&namespace, &pod, port, tls).await?;
+            Ok(Box::new(stream) as Box<dyn PodStream>)
+        })
+    }
+
+    fn log(
+        &self,
+        namespace: &str,
+        pod: &str,
+        options: LogOptions,
+    ) -> BoxFuture<'static, io::Result<Box<dyn AsyncRead + Send + Unpin>>> {
+        let file = match &self.options.runtime {
+            Runtime::Models(_) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "modelled containers write no log",
+            )),
+            Runtime::Processes(processes) => {
+                let container = options.container.as_deref().unwrap_or("mysql");
+                Ok(processes.log(namespace, pod, container))
+            }
+        };
+        Box::pin(async move { logs::open(file?, options).await })
     }
 }

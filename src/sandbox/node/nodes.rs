@@ -1,9 +1,11 @@
 //! The Node objects. Pure.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::kinds::Node;
+use super::kinds::{Node, Pod};
 use crate::runtime::Kind as _;
 
 /// One write that is due.
@@ -12,7 +14,37 @@ pub(super) enum Write {
     /// Create a Node.
     Create(Value),
     /// Merge into a Node's status.
-    Status(String, Value),
+    Status(Value),
+}
+
+/// How long a node may be silent until it counts as lost (kube-controller-manager's
+/// `--node-monitor-grace-period`).
+pub(super) const MONITOR_GRACE: Duration = Duration::from_secs(50);
+/// How long a pod may stay on a lost node (the toleration that each pod is given).
+pub(super) const EVICTION: Duration = Duration::from_mins(5);
+
+/// What becomes of a pod on a lost node.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Lost {
+    /// Patch its status: nobody knows that it is ready any more.
+    NotReady(Value),
+    /// Delete it. It goes once its node is back, or by force.
+    Evict,
+}
+
+/// What is to be done with a pod on a node that has been lost for so long.
+pub(super) fn on_lost_node(pod: &Pod, lost: Duration, now: Timestamp) -> Option<Lost> {
+    let mut conditions = pod.status.conditions.iter().flatten();
+    if conditions.any(|c| c.type_ == "Ready" && c.status == "True") {
+        let condition = json!({
+            "type": "Ready", "status": "False", "lastTransitionTime": format!("{now:.0}"),
+        });
+        return Some(Lost::NotReady(json!({
+            "metadata": { "uid": pod.meta().uid },
+            "status": { "conditions": [condition] },
+        })));
+    }
+    (lost >= EVICTION && !pod.meta().is_terminating()).then_some(Lost::Evict)
 }
 
 /// The name of a node, counted from 0.
@@ -36,13 +68,10 @@ pub(super) fn decide(
     if known.any(|c| c.type_ == "Ready" && c.status == wanted) {
         return None;
     }
-    Some(Write::Status(
-        live.meta().name.clone(),
-        json!({
-            "metadata": { "uid": live.meta().uid },
-            "status": status(&live.meta().name, address, ready, now),
-        }),
-    ))
+    Some(Write::Status(json!({
+        "metadata": { "uid": live.meta().uid },
+        "status": status(&live.meta().name, address, ready, now),
+    })))
 }
 
 fn node(index: usize) -> Value {
@@ -152,10 +181,10 @@ mod tests {
             "local-a"
         );
         let live: Node = serde_json::from_value(node.clone()).unwrap();
-        let Some(Write::Status(name, patch)) = decide(0, "10.0.0.1", true, Some(&live), now) else {
+        let Some(Write::Status(patch)) = decide(0, "10.0.0.1", true, Some(&live), now) else {
             panic!()
         };
-        assert_eq!(name, "node-1");
+        assert_eq!(node["metadata"]["name"], "node-1");
         node["status"] = patch["status"].clone();
         let live: Node = serde_json::from_value(node).unwrap();
         assert_eq!(decide(0, "10.0.0.1", true, Some(&live), now), None);
@@ -163,5 +192,23 @@ mod tests {
             decide(0, "10.0.0.1", false, Some(&live), now),
             Some(Write::Status(..))
         ));
+    }
+
+    #[test]
+    fn a_pod_on_a_lost_node_is_not_ready_then_evicted() {
+        let now = Timestamp::UNIX_EPOCH;
+        let mut pod: Pod = serde_json::from_value(json!({
+            "metadata": { "name": "a", "uid": "u" },
+            "status": { "conditions": [{ "type": "Ready", "status": "True" }] },
+        }))
+        .unwrap();
+        let Some(Lost::NotReady(patch)) = on_lost_node(&pod, Duration::ZERO, now) else {
+            panic!()
+        };
+        pod.status = serde_json::from_value(patch["status"].clone()).unwrap();
+        assert_eq!(on_lost_node(&pod, Duration::from_secs(299), now), None);
+        assert_eq!(on_lost_node(&pod, EVICTION, now), Some(Lost::Evict));
+        pod.metadata.meta.deletion_timestamp = Some("2026-01-01T00:00:00Z".to_owned());
+        assert_eq!(on_lost_node(&pod, EVICTION, now), None);
     }
 }

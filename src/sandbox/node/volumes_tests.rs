@@ -69,6 +69,7 @@ impl Objects {
             match write {
                 Write::Create(mut volume) => {
                     volume["metadata"]["uid"] = "v".into();
+                    volume["metadata"]["resourceVersion"] = self.version.to_string().into();
                     self.volumes.push(volume);
                 }
                 Write::Claim(_, patch) | Write::ClaimStatus(_, patch) => {

@@ -15,9 +15,9 @@ pub(super) struct Conflicts(Vec<(String, Vec<Element>)>);
 
 impl Conflicts {
     /// What is owned by whom.
-    pub(super) fn new(conflicts: &[(Manager, Set)], managed: &Managed) -> Self {
+    pub(super) fn new(conflicts: &[(Manager, Set)], record: &Managed) -> Self {
         let all = conflicts.iter().flat_map(|(manager, fields)| {
-            let version = managed
+            let version = record
                 .get(manager)
                 .map_or("", |entry| entry.api_version.as_str());
             let said = said(manager, version);

@@ -66,7 +66,7 @@ pub(super) fn is_reset(list: &Value) -> bool {
 
 /// Reads the entries; `None` where one of them makes no sense.
 pub(super) fn decode(list: Option<&Value>) -> Option<Managed> {
-    let mut managed = Managed::new();
+    let mut record = Managed::new();
     for entry in list.and_then(Value::as_array).into_iter().flatten() {
         let text = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
         let operation = match entry["operation"].as_str() {
@@ -89,7 +89,7 @@ pub(super) fn decode(list: Option<&Value>) -> Option<Managed> {
         };
         let fields = Set::parse(&entry["fieldsV1"]).ok()?;
         let time = entry["time"].as_str().map(str::to_owned);
-        managed.insert(
+        record.insert(
             manager,
             Entry {
                 fields,
@@ -98,12 +98,12 @@ pub(super) fn decode(list: Option<&Value>) -> Option<Managed> {
             },
         );
     }
-    Some(managed)
+    Some(record)
 }
 
 /// Writes the entries in a server's order: appliers first, each sort by its time.
-pub(super) fn encode(managed: &Managed) -> Value {
-    let mut entries: Vec<(&Manager, &Entry)> = managed.iter().collect();
+pub(super) fn encode(record: &Managed) -> Value {
+    let mut entries: Vec<(&Manager, &Entry)> = record.iter().collect();
     entries.sort_by_key(|(manager, entry)| {
         (
             manager.operation,
@@ -133,11 +133,11 @@ pub(super) fn encode(managed: &Managed) -> Value {
 }
 
 /// Puts the entries into `object`; without any the field goes.
-pub(super) fn store(object: &mut Value, managed: &Managed) {
-    if managed.is_empty() {
+pub(super) fn store(object: &mut Value, record: &Managed) {
+    if record.is_empty() {
         remove(object);
     } else if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.insert("managedFields".to_owned(), encode(managed));
+        metadata.insert("managedFields".to_owned(), encode(record));
     }
 }
 
@@ -154,8 +154,8 @@ const MOST_UPDATERS: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
 /// Joins the oldest entries of updates where there are too many.
-pub(super) fn cap(managed: &mut Managed) {
-    let mut updaters: Vec<Manager> = managed
+pub(super) fn cap(record: &mut Managed) {
+    let mut updaters: Vec<Manager> = record
         .keys()
         .filter(|manager| manager.operation == Operation::Update)
         .cloned()
@@ -164,7 +164,7 @@ pub(super) fn cap(managed: &mut Managed) {
     if many <= MOST_UPDATERS {
         return;
     }
-    updaters.sort_by_key(|manager| (managed[manager].time.clone(), manager.clone()));
+    updaters.sort_by_key(|manager| (record[manager].time.clone(), manager.clone()));
     let mut first: BTreeMap<String, Manager> = BTreeMap::new();
     for manager in updaters {
         if many <= MOST_UPDATERS {
@@ -181,13 +181,13 @@ pub(super) fn cap(managed: &mut Managed) {
             api_version: version,
             subresource: String::new(),
         };
-        if !managed.contains_key(&bucket)
-            && let Some(entry) = managed.remove(oldest)
+        if !record.contains_key(&bucket)
+            && let Some(entry) = record.remove(oldest)
         {
-            managed.insert(bucket.clone(), entry);
+            record.insert(bucket.clone(), entry);
         }
-        if let Some(entry) = managed.remove(&manager)
-            && let Some(ancient) = managed.get_mut(&bucket)
+        if let Some(entry) = record.remove(&manager)
+            && let Some(ancient) = record.get_mut(&bucket)
         {
             ancient.fields.add(&entry.fields);
             ancient.time = entry.time;
@@ -214,8 +214,8 @@ mod tests {
             entry("a", "Update", "2026-01-01T00:00:00Z"),
             entry("z", "Apply", "2026-01-02T00:00:00Z"),
         ]);
-        let managed = decode(Some(&list)).expect("reads");
-        let written = encode(&managed);
+        let record = decode(Some(&list)).expect("reads");
+        let written = encode(&record);
         let names: Vec<&str> = written
             .as_array()
             .expect("a list")
@@ -223,7 +223,7 @@ mod tests {
             .filter_map(|e| e["manager"].as_str())
             .collect();
         assert_eq!(names, ["z", "a", "b"]);
-        assert_eq!(decode(Some(&written)), Some(managed));
+        assert_eq!(decode(Some(&written)), Some(record));
     }
 
     #[test]
@@ -251,10 +251,10 @@ mod tests {
                 )
             })
             .collect();
-        let mut managed = decode(Some(&Value::Array(list))).expect("reads");
-        cap(&mut managed);
-        assert_eq!(managed.len(), MOST_UPDATERS);
-        let ancient = managed
+        let mut record = decode(Some(&Value::Array(list))).expect("reads");
+        cap(&mut record);
+        assert_eq!(record.len(), MOST_UPDATERS);
+        let ancient = record
             .iter()
             .find(|(manager, _)| manager.name == ANCIENT)
             .expect("joined");

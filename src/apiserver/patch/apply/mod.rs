@@ -70,9 +70,8 @@ impl Writer<'_> {
 /// Server-side apply: `live` (`None` to create) with `applied` merged in and `managedFields` kept.
 /// Conflicts with other managers are a 409 with causes, unless forced.
 ///
-/// `applied` must not have what its writer can't write: `status` for the object itself where status is
-/// a subresource, anything but status there. What nothing would change comes back as it was, the times
-/// of `managedFields` included.
+/// `applied` must not have what its writer can't write ([`confine`]). What nothing would change comes back
+/// as it was, the times of `managedFields` included.
 pub(crate) fn apply(
     live: Option<&Value>,
     applied: &Value,
@@ -107,21 +106,21 @@ pub(crate) fn apply(
             ),
         ));
     }
-    let Some(mut managed) = managed::decode(live.and_then(managed::of)) else {
+    let Some(mut record) = read(live.and_then(managed::of), schema) else {
         return Err(ApiError::new(500, "", "failed to decode managed fields"));
     };
     let before = live.map_or_else(|| empty(applied, schema), |live| bare(live, schema));
-    if managed.is_empty() && live.is_some() {
+    if record.is_empty() && live.is_some() {
         let first = Writer {
             manager: BEFORE_FIRST_APPLY,
             ..writer
         };
         let nothing = empty(&before, schema);
-        update(&nothing, &before, &mut managed, first, schema);
-        managed::cap(&mut managed);
+        update(&nothing, &before, &mut record, first, schema);
+        managed::cap(&mut record);
     }
-    let change = |force| merge(&before, applied, managed.clone(), writer, force, schema);
-    let (object, mut managed) = match change(force) {
+    let change = |force| merge(&before, applied, record.clone(), writer, force, schema);
+    let (object, mut record) = match change(force) {
         Ok(done) => done,
         Err(conflicts) => {
             let left = last_applied::without_allowed(conflicts, live, writer, schema);
@@ -133,20 +132,54 @@ pub(crate) fn apply(
     };
     let manager = writer.manager(Operation::Apply);
     if object.is_some()
-        && let Some(entry) = managed.get_mut(&manager)
+        && let Some(entry) = record.get_mut(&manager)
     {
         entry.time = Some(writer.time.to_owned());
     }
     let mut object = object.unwrap_or(before);
     schema.complete(&mut object);
     last_applied::refresh(&mut object, applied, writer);
-    managed::store(&mut object, &managed);
+    managed::store(&mut object, &record);
     keep_times(live, &mut object);
     Ok(object)
 }
 
+/// Takes out of `applied` what a write of its `subresource` (empty for the object itself) does not change,
+/// and so does not own: `status` of an object whose status is a subresource, and there the spec and, of
+/// custom resources, metadata.
+pub(crate) fn confine(applied: &mut Value, subresource: &str, has_status: bool, custom: bool) {
+    let Some(object) = applied.as_object_mut() else {
+        return;
+    };
+    match subresource {
+        "" if has_status => {
+            object.remove("status");
+        }
+        "status" => {
+            object.remove("spec");
+            if let (true, Some(metadata)) = (
+                custom,
+                object.get_mut("metadata").and_then(Value::as_object_mut),
+            ) {
+                let kept = [
+                    "name",
+                    "namespace",
+                    "uid",
+                    "resourceVersion",
+                    "managedFields",
+                ];
+                metadata.retain(|field, _| kept.contains(&field.as_str()));
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Any other write: `managedFields` of `new` (replacing whatever it came with) after it has changed `old`.
 /// An explicitly empty list in `new` resets them.
+///
+/// A server does this before it does anything of its own to the object: what admission and the kind's own
+/// rules add later (a pod's service account, a first status) is nobody's.
 pub(crate) fn track(
     old: Option<&Value>,
     new: &mut Value,
@@ -154,27 +187,36 @@ pub(crate) fn track(
     schema: &MergeSchema,
 ) {
     let given = managed::of(new).cloned();
-    let live = || managed::decode(old.and_then(managed::of)).unwrap_or_default();
-    let mut managed = if !writer.subresource.is_empty() {
+    let live = || read(old.and_then(managed::of), schema).unwrap_or_default();
+    let mut record = if !writer.subresource.is_empty() {
         live()
     } else if given.as_ref().is_some_and(managed::is_reset) {
         Managed::new()
     } else {
-        match managed::decode(given.as_ref()) {
+        match read(given.as_ref(), schema) {
             Some(given) if !given.is_empty() => given,
             _ => live(),
         }
     };
     managed::remove(new);
-    if managed.is_empty() && old.is_some() {
+    if record.is_empty() && old.is_some() {
         return;
     }
     let after = bare(new, schema);
     let before = old.map_or_else(|| empty(&after, schema), |old| bare(old, schema));
-    update(&before, &after, &mut managed, writer, schema);
-    managed::cap(&mut managed);
-    managed::store(new, &managed);
+    update(&before, &after, &mut record, writer, schema);
+    managed::cap(&mut record);
+    managed::store(new, &record);
     keep_times(old, new);
+}
+
+/// The record of managers, in terms of the present schema.
+fn read(list: Option<&Value>, schema: &MergeSchema) -> Option<Managed> {
+    let mut record = managed::decode(list)?;
+    for entry in record.values_mut() {
+        entry.fields.settle(&schema.types, schema.root);
+    }
+    Some(record)
 }
 
 /// What there is before an object is created.
@@ -209,24 +251,24 @@ fn named(object: &Value) -> String {
 fn update(
     before: &Value,
     after: &Value,
-    managed: &mut Managed,
+    record: &mut Managed,
     writer: Writer<'_>,
     schema: &MergeSchema,
 ) {
     let changed = compare(&schema.types, schema.root, before, after);
     let written = changed.modified.union(&changed.added);
-    for entry in managed.values_mut() {
+    for entry in record.values_mut() {
         entry.fields = entry
             .fields
             .difference(&written)
             .difference(&changed.removed);
     }
-    managed.retain(|_, entry| !entry.fields.is_empty());
+    record.retain(|_, entry| !entry.fields.is_empty());
     let own = written.difference(&unowned());
     if own.is_empty() {
         return;
     }
-    let entry = managed
+    let entry = record
         .entry(writer.manager(Operation::Update))
         .or_insert_with(|| Entry {
             fields: Set::default(),
@@ -241,7 +283,7 @@ fn update(
 fn merge(
     before: &Value,
     applied: &Value,
-    mut managed: Managed,
+    mut record: Managed,
     writer: Writer<'_>,
     force: bool,
     schema: &MergeSchema,
@@ -254,25 +296,25 @@ fn merge(
         api_version: writer.api_version.to_owned(),
         time: None,
     };
-    let last = managed.insert(manager.clone(), entry);
-    if let (Some(last), Some(entry)) = (&last, managed.get_mut(&manager)) {
+    let last = record.insert(manager.clone(), entry);
+    if let (Some(last), Some(entry)) = (&last, record.get_mut(&manager)) {
         entry.time.clone_from(&last.time);
     }
     let after = match &last {
-        Some(last) => prune(merged, &last.fields, &managed, schema),
+        Some(last) => prune(merged, &last.fields, &record, schema),
         None => merged,
     };
     let changed = compare(types, root, before, &after);
     let written = changed.modified.union(&changed.added);
-    let others = || managed.iter().filter(|(other, _)| **other != manager);
+    let others = || record.iter().filter(|(other, _)| **other != manager);
     let conflicts: Vec<(Manager, Set)> = others()
         .map(|(other, entry)| (other.clone(), entry.fields.intersection(&written)))
         .filter(|(_, fields)| !fields.is_empty())
         .collect();
     if !force && !conflicts.is_empty() {
-        return Err(Conflicts::new(&conflicts, &managed));
+        return Err(Conflicts::new(&conflicts, &record));
     }
-    for (other, entry) in &mut managed {
+    for (other, entry) in &mut record {
         if *other != manager {
             entry.fields = entry
                 .fields
@@ -280,15 +322,15 @@ fn merge(
                 .difference(&changed.removed);
         }
     }
-    if let Some(entry) = managed.get_mut(&manager) {
+    if let Some(entry) = record.get_mut(&manager) {
         entry.fields = entry.fields.difference(&unowned());
     }
-    managed.retain(|_, entry| !entry.fields.is_empty());
-    Ok(((after != *before).then_some(after), managed))
+    record.retain(|_, entry| !entry.fields.is_empty());
+    Ok(((after != *before).then_some(after), record))
 }
 
 /// Takes away what the applier owned, owns no more, and nobody else owns.
-fn prune(merged: Value, last: &Set, managed: &Managed, schema: &MergeSchema) -> Value {
+fn prune(merged: Value, last: &Set, record: &Managed, schema: &MergeSchema) -> Value {
     if last.is_empty() {
         return merged;
     }
@@ -300,7 +342,7 @@ fn prune(merged: Value, last: &Set, managed: &Managed, schema: &MergeSchema) -> 
     let all = fields(&merged);
     // What anybody owns comes back, with all that is around it.
     let mut owned = Set::default();
-    for entry in managed.values() {
+    for entry in record.values() {
         owned.add(&entry.fields);
     }
     let kept = fields(&without(&named(last)));

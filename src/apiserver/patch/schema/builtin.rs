@@ -39,9 +39,11 @@ impl Table {
         })
     }
 
-    /// A copy of all types, to add to, and where the type `name` is in it.
+    /// New types with the type `name` in them, and its number.
     pub(super) fn types_with(&self, name: &str) -> (Types, Id) {
-        ((*self.types).clone(), self.names[name])
+        let mut types = Types::default();
+        let id = types.copy(&self.types, self.names[name], &mut HashMap::new());
+        (types, id)
     }
 
     /// Every kind: group and kind.

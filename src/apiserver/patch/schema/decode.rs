@@ -71,7 +71,13 @@ struct Decoder<'a> {
 
 impl<'a> Decoder<'a> {
     /// `path` names the value with its indexes and keys.
-    fn value(&mut self, id: Id, place: Place<'_>, path: &str, value: &mut Value) -> Result<(), String> {
+    fn value(
+        &mut self,
+        id: Id,
+        place: Place<'_>,
+        path: &str,
+        value: &mut Value,
+    ) -> Result<(), String> {
         if value.is_null() || matches!(id, UNTYPED | DEDUCED) {
             return Ok(());
         }
@@ -84,7 +90,13 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn list(&mut self, list: &List, place: Place<'_>, path: &str, items: &mut [Value]) -> Result<(), String> {
+    fn list(
+        &mut self,
+        list: &List,
+        place: Place<'_>,
+        path: &str,
+        items: &mut [Value],
+    ) -> Result<(), String> {
         for (at, item) in items.iter_mut().enumerate() {
             self.value(list.item, place, &format!("{path}[{at}]"), item)?;
         }
@@ -142,7 +154,9 @@ impl<'a> Decoder<'a> {
                 true
             }
             (Scalar::Any, Value::String(_) | Value::Number(_)) if !is_time(place.field) => {
-                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                let text = value
+                    .as_str()
+                    .map_or_else(|| value.to_string(), str::to_owned);
                 *value = quantity::canonical(&text)?.into();
                 true
             }
@@ -199,7 +213,9 @@ impl<'a> Decoder<'a> {
         match place.structure {
             "" => format!("json: cannot unmarshal {sort} into Go value of type {of}"),
             structure => {
-                format!("json: cannot unmarshal {sort} into Go struct field {structure}.{fields} of type {of}")
+                format!(
+                    "json: cannot unmarshal {sort} into Go struct field {structure}.{fields} of type {of}"
+                )
             }
         }
     }
@@ -207,11 +223,15 @@ impl<'a> Decoder<'a> {
 
 /// Scalars of these names are times, the other ones quantities.
 fn is_time(field: &str) -> bool {
-    field == "time" || ["Time", "Timestamp", "At"].iter().any(|end| field.ends_with(end))
+    field == "time"
+        || ["Time", "Timestamp", "At"]
+            .iter()
+            .any(|end| field.ends_with(end))
 }
 
 fn check_base64(text: &str) -> Result<(), String> {
-    let good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'\n' | b'\r');
+    let good =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'\n' | b'\r');
     let bytes = text.as_bytes();
     let digits = text.trim_end_matches('=').len();
     let padding = bytes.len() - digits;
@@ -233,27 +253,41 @@ fn time(text: &str, micro: bool) -> Result<String, String> {
     } else {
         "2006-01-02T15:04:05Z07:00"
     };
-    let parsed = text.parse::<jiff::Timestamp>().ok().filter(|_| text.as_bytes().get(10) == Some(&b'T'));
-    let digits = text.get(19..).and_then(|rest| rest.strip_prefix('.')).map_or(0, |rest| {
-        rest.bytes().take_while(u8::is_ascii_digit).count()
-    });
+    let parsed = text
+        .parse::<jiff::Timestamp>()
+        .ok()
+        .filter(|_| text.as_bytes().get(10) == Some(&b'T'));
+    let digits = text
+        .get(19..)
+        .and_then(|rest| rest.strip_prefix('.'))
+        .map_or(0, |rest| {
+            rest.bytes().take_while(u8::is_ascii_digit).count()
+        });
     match parsed {
-        Some(time) if micro && digits == 6 => Ok(time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()),
+        Some(time) if micro && digits == 6 => {
+            Ok(time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string())
+        }
         Some(time) if !micro => Ok(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
         Some(_) => {
             let rest = text.get(19..).unwrap_or_default();
-            Err(format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as \".000000\""))
+            Err(format!(
+                "parsing time {text:?} as {layout:?}: cannot parse {rest:?} as \".000000\""
+            ))
         }
         None => {
             let (rest, element) = unparsed(text);
-            Err(format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {element:?}"))
+            Err(format!(
+                "parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {element:?}"
+            ))
         }
     }
 }
 
 /// Where a text stops being a time, and what should stand there.
 fn unparsed(text: &str) -> (&str, &'static str) {
-    let elements = ["2006", "-", "01", "-", "02", "T", "15", ":", "04", ":", "05", "Z07:00"];
+    let elements = [
+        "2006", "-", "01", "-", "02", "T", "15", ":", "04", ":", "05", "Z07:00",
+    ];
     let mut rest = text;
     for element in elements {
         let fits = match element {
@@ -288,7 +322,11 @@ mod tests {
         });
         assert_eq!(
             decode("", "Pod", &mut pod).unwrap(),
-            ["spec.containers[0].imagePull", "spec.containers[0].resources.limit", "spec.wrong"]
+            [
+                "spec.containers[0].imagePull",
+                "spec.containers[0].resources.limit",
+                "spec.wrong"
+            ]
         );
         assert_eq!(
             pod,
@@ -301,7 +339,9 @@ mod tests {
 
     #[test]
     fn what_is_of_another_type_is_refused_in_gos_words() {
-        let of = |group: &str, kind: &str, mut object: Value| decode(group, kind, &mut object).unwrap_err();
+        let of = |group: &str, kind: &str, mut object: Value| {
+            decode(group, kind, &mut object).unwrap_err()
+        };
         assert_eq!(
             of("", "ConfigMap", json!({"data": {"k": 1}})),
             "json: cannot unmarshal number into Go struct field ConfigMap.data of type string"
@@ -315,17 +355,32 @@ mod tests {
             "json: cannot unmarshal array into Go struct field ConfigMap.metadata of type v1.ObjectMeta"
         );
         assert_eq!(
-            of("", "Service", json!({"spec": {"ports": [{"port": "many"}]}})),
+            of(
+                "",
+                "Service",
+                json!({"spec": {"ports": [{"port": "many"}]}})
+            ),
             "json: cannot unmarshal string into Go struct field ServicePort.spec.ports.port of type int32"
         );
-        assert_eq!(of("", "Secret", json!({"data": {"a": "%"}})), "illegal base64 data at input byte 0");
         assert_eq!(
-            of("coordination.k8s.io", "Lease", json!({"spec": {"renewTime": "2020-01-01T00:00:00.5Z"}})),
+            of("", "Secret", json!({"data": {"a": "%"}})),
+            "illegal base64 data at input byte 0"
+        );
+        assert_eq!(
+            of(
+                "coordination.k8s.io",
+                "Lease",
+                json!({"spec": {"renewTime": "2020-01-01T00:00:00.5Z"}})
+            ),
             "parsing time \"2020-01-01T00:00:00.5Z\" as \"2006-01-02T15:04:05.000000Z07:00\": \
              cannot parse \".5Z\" as \".000000\""
         );
         assert_eq!(
-            of("coordination.k8s.io", "Lease", json!({"spec": {"renewTime": "now"}})),
+            of(
+                "coordination.k8s.io",
+                "Lease",
+                json!({"spec": {"renewTime": "now"}})
+            ),
             "parsing time \"now\" as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse \"now\" as \"2006\""
         );
     }
@@ -337,7 +392,13 @@ mod tests {
             "spec": {"resources": {"requests": {"storage": "1.5Gi", "other": 1}}},
         });
         decode("", "PersistentVolumeClaim", &mut claim).unwrap();
-        assert_eq!(claim["metadata"]["creationTimestamp"], "2020-01-01T00:00:00Z");
-        assert_eq!(claim["spec"]["resources"]["requests"], json!({"storage": "1536Mi", "other": "1"}));
+        assert_eq!(
+            claim["metadata"]["creationTimestamp"],
+            "2020-01-01T00:00:00Z"
+        );
+        assert_eq!(
+            claim["spec"]["resources"]["requests"],
+            json!({"storage": "1536Mi", "other": "1"})
+        );
     }
 }

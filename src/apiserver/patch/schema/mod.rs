@@ -7,7 +7,10 @@ mod builtin;
 mod crd;
 mod decode;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use serde_json::{Map as Object, Value, json};
 
@@ -164,6 +167,15 @@ impl Atom {
         }
     }
 
+    /// Whether it is an object or a list that is one value.
+    pub(super) fn is_atomic(&self) -> bool {
+        match (&self.map, self.scalar, &self.list) {
+            (Some(map), _, _) => map.atomic,
+            (None, None, Some(list)) => list.relation == Relation::Atomic,
+            _ => false,
+        }
+    }
+
     /// What `value` is taken for: what it is if that is allowed, else the first that is allowed.
     pub(super) fn shape(&self, value: Option<&Value>) -> Shape<'_> {
         match (value, self.scalar, &self.list, &self.map) {
@@ -181,6 +193,11 @@ impl Atom {
 }
 
 impl Map {
+    /// Whether it says nothing of what is in it.
+    pub(super) fn is_free(&self) -> bool {
+        self.fields.is_empty() && self.rest == Some(DEDUCED)
+    }
+
     /// Type of the value under `key`.
     pub(super) fn of(&self, key: &str) -> Id {
         self.fields
@@ -227,6 +244,30 @@ impl Types {
     /// Puts a type in the place of another one.
     fn set(&mut self, id: Id, atom: Atom) {
         self.0[id] = atom;
+    }
+
+    /// Copies a type with all it refers to from `other`; `copied` says what is here already.
+    fn copy(&mut self, other: &Self, id: Id, copied: &mut HashMap<Id, Id>) -> Id {
+        if id == UNTYPED || id == DEDUCED {
+            return id;
+        }
+        if let Some(copy) = copied.get(&id) {
+            return *copy;
+        }
+        let copy = self.add(Atom::default());
+        copied.insert(id, copy);
+        let mut atom = other.get(id).clone();
+        if let Some(list) = &mut atom.list {
+            list.item = self.copy(other, list.item, copied);
+        }
+        if let Some(map) = &mut atom.map {
+            map.rest = map.rest.map(|rest| self.copy(other, rest, copied));
+            for field in map.fields.values_mut() {
+                field.of = self.copy(other, field.of, copied);
+            }
+        }
+        self.set(copy, atom);
+        copy
     }
 
     /// Brings `value` into the form in which a server's own types hold it: fields without a value are
@@ -332,7 +373,7 @@ impl MergeSchema {
 }
 
 /// Removes fields that are null, deeply. Nulls in lists stay.
-pub(super) fn drop_nulls(value: &mut Value) {
+pub(crate) fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(object) => {
             object.retain(|_, value| !value.is_null());

@@ -17,8 +17,8 @@ use super::{
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
-const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
-const SET_ORDER: &str = "$setElementOrder/";
+const DELETE_FROM: &str = "$deleteFromPrimitiveList";
+const SET_ORDER: &str = "$setElementOrder";
 
 type Result<T> = std::result::Result<T, Refused>;
 
@@ -121,6 +121,7 @@ fn merge_object(
     order::apply(types, of, &mut original, &mut patch)?;
     for (key, value) in patch {
         if let Some(name) = key.strip_prefix(DELETE_FROM) {
+            let name = name.strip_prefix('/').ok_or(Refused::PrimitiveList)?;
             if let (Some(Value::Array(list)), Value::Array(gone)) = (original.get_mut(name), &value)
             {
                 list.retain(|item| !gone.contains(item));

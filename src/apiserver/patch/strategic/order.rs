@@ -20,11 +20,13 @@ pub(super) fn apply(
         .cloned()
         .collect();
     for directive in orders {
-        let name = &directive[SET_ORDER.len()..];
         let order = match patch.remove(&directive) {
             Some(Value::Array(order)) => order,
             other => return Err(no_list(other.as_ref())),
         };
+        let name = directive[SET_ORDER.len()..]
+            .strip_prefix('/')
+            .ok_or(Refused::ElementOrder)?;
         let (of, strategy) = field(types, of, name)?;
         let key = match &strategy {
             Strategy::Merge(key) => key.as_deref(),
@@ -88,7 +90,7 @@ fn in_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()> {
                 return Err(Refused::Other(format!(
                     "The order in patch list:\n{}\n doesn't match {} list:\n{}\n",
                     go(&Value::Array(patch.to_vec())),
-                    SET_ORDER.trim_end_matches('/'),
+                    SET_ORDER,
                     go(&Value::Array(order.to_vec())),
                 )));
             }

@@ -8,7 +8,7 @@ fn patched(kind: &str, target: Value, patch: &Value) -> std::result::Result<Valu
 }
 
 fn pod(spec: Value) -> Value {
-    json!({ "spec": spec })
+    Value::Object([("spec".to_owned(), spec)].into_iter().collect())
 }
 
 #[test]
@@ -141,6 +141,16 @@ fn what_makes_no_sense_is_refused() {
     ] {
         let refused = patched("Pod", target.clone(), &pod(patch)).expect_err(message);
         assert_eq!((refused.code, refused.message.as_str()), (500, message));
+    }
+    for directive in ["$deleteFromPrimitiveList", "$setElementOrder"] {
+        let mut patch = json!({});
+        patch[directive] = json!([]);
+        assert_eq!(
+            patched("Pod", target.clone(), &patch)
+                .expect_err(directive)
+                .code,
+            400
+        );
     }
     assert_eq!(
         patched("Pod", target, &json!([])).expect_err("a list").code,

@@ -45,8 +45,20 @@ fn value(schema: &Value, default: &Value, path: &str, report: &mut Report) {
         report.extend(outcome.causes(path));
         return;
     }
-    cel::attach(&mut node, schema);
+    cel::attach(&mut node, schema, false);
+    let object = node.embedded;
     let mut causes = Vec::new();
-    cel::evaluate(&node, default, None, path, &mut causes);
+    cel::evaluate(
+        &node,
+        default,
+        Some(default),
+        path,
+        object,
+        false,
+        &mut causes,
+    );
+    if causes.is_empty() {
+        cel::evaluate(&node, default, None, path, object, false, &mut causes);
+    }
     report.extend(causes);
 }

@@ -133,7 +133,7 @@ impl Version {
     fn new(spec: &Value, version: &Value) -> Self {
         let raw_schema = version["schema"]["openAPIV3Schema"].clone();
         let mut root = Node::parse(&raw_schema);
-        cel::attach(&mut root, &raw_schema);
+        cel::attach(&mut root, &raw_schema, true);
         let flag = |name: &str| version[name].as_bool() == Some(true);
         let paths = version["selectableFields"].as_array();
         let info = info(spec, version);

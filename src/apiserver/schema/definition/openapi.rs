@@ -392,15 +392,13 @@ fn rule_text(schema: &Value, rule: &Value, path: &str, report: &mut Report) {
 
 /// Compiles a rule as [`cel::attach`] will, to tell what is wrong with it.
 fn compile(schema: &Value, rule: &Value, path: &str, around: Around<'_>, report: &mut Report) {
-    let compiled = cel::compile(schema, rule, around.root);
+    let object = around.root || schema["x-kubernetes-embedded-resource"] == true;
+    let compiled = cel::compile(schema, rule, object);
     if let Some(error) = &compiled.rule_error {
-        let detail = format!("compilation failed: {error}");
-        report.invalid_shown(format!("{path}.rule"), &shown(rule), &detail);
+        report.invalid_shown(format!("{path}.rule"), &shown(rule), error);
     }
     if let Some(error) = &compiled.message_error {
-        let detail = format!("messageExpression compilation failed: {error}");
-        let path = format!("{path}.messageExpression");
-        report.invalid_shown(path, &shown(rule), &detail);
+        report.invalid_shown(format!("{path}.messageExpression"), &shown(rule), error);
     }
     if compiled.uses_old_self {
         if let Some(within) = around.uncorrelated {

@@ -8,7 +8,10 @@ use super::{items, set};
 
 pub(super) fn default_secret(secret: &mut Value) {
     set(secret, "type", "Opaque");
-    let Some(texts) = secret.as_object_mut().and_then(|secret| secret.remove("stringData")) else {
+    let Some(texts) = secret
+        .as_object_mut()
+        .and_then(|secret| secret.remove("stringData"))
+    else {
         return;
     };
     for (key, text) in texts.as_object().into_iter().flatten() {
@@ -36,6 +39,9 @@ mod tests {
     fn texts_become_data() {
         let mut secret = json!({"stringData": {"a": "b"}, "data": {"a": "eA==", "c": "eA=="}});
         default_secret(&mut secret);
-        assert_eq!(secret, json!({"type": "Opaque", "data": {"a": "Yg==", "c": "eA=="}}));
+        assert_eq!(
+            secret,
+            json!({"type": "Opaque", "data": {"a": "Yg==", "c": "eA=="}})
+        );
     }
 }

@@ -13,10 +13,11 @@ pub(in crate::apiserver::state) fn create(storage: &str, object: &mut Value) {
             object["status"] = json!({"phase": "Active"});
         }
         "services" => object["status"] = json!({"loadBalancer": {}}),
-        "persistentvolumeclaims" | "persistentvolumes" => object["status"] = json!({"phase": "Pending"}),
+        "persistentvolumeclaims" | "persistentvolumes" => {
+            object["status"] = json!({"phase": "Pending"})
+        }
         "poddisruptionbudgets.policy" => {
-            object["status"] =
-                json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0});
+            object["status"] = json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0});
         }
         "deployments.apps" | "cronjobs.batch" | "resourcequotas" => object["status"] = json!({}),
         "jobs.batch" => {
@@ -30,7 +31,8 @@ pub(in crate::apiserver::state) fn create(storage: &str, object: &mut Value) {
                 "desiredNumberScheduled": 0, "numberReady": 0});
         }
         "nodes" => {
-            object["status"] = json!({"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": {}});
+            object["status"] =
+                json!({"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": {}});
             if object["spec"].is_null() {
                 object["spec"] = json!({});
             }

@@ -25,7 +25,11 @@ pub(super) fn default(storage: &str, object: &mut Value) {
         "persistentvolumeclaims" => set(&mut object["spec"], "volumeMode", "Filesystem"),
         "persistentvolumes" => {
             set(&mut object["spec"], "volumeMode", "Filesystem");
-            set(&mut object["spec"], "persistentVolumeReclaimPolicy", "Retain");
+            set(
+                &mut object["spec"],
+                "persistentVolumeReclaimPolicy",
+                "Retain",
+            );
         }
         "namespaces" => {
             let name = super::object::text(object, "name").to_owned();
@@ -37,11 +41,17 @@ pub(super) fn default(storage: &str, object: &mut Value) {
             set(object, "reclaimPolicy", "Delete");
             set(object, "volumeBindingMode", "Immediate");
         }
-        "rolebindings.rbac.authorization.k8s.io" | "clusterrolebindings.rbac.authorization.k8s.io" => {
+        "rolebindings.rbac.authorization.k8s.io"
+        | "clusterrolebindings.rbac.authorization.k8s.io" => {
             config::default_binding(object);
         }
-        "deployments.apps" | "replicasets.apps" | "statefulsets.apps" | "daemonsets.apps"
-        | "replicationcontrollers" | "jobs.batch" | "cronjobs.batch" => workload::default(storage, object),
+        "deployments.apps"
+        | "replicasets.apps"
+        | "statefulsets.apps"
+        | "daemonsets.apps"
+        | "replicationcontrollers"
+        | "jobs.batch"
+        | "cronjobs.batch" => workload::default(storage, object),
         _ => {}
     }
 }
@@ -89,5 +99,9 @@ fn set(object: &mut Value, field: &str, value: impl Into<Value>) {
 
 /// The members of a list, to be changed.
 fn items<'a>(object: &'a mut Value, field: &str) -> impl Iterator<Item = &'a mut Value> {
-    object.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
+    object
+        .get_mut(field)
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
 }

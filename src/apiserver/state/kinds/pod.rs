@@ -32,7 +32,11 @@ fn container(container: &mut Value) {
     let image = container["image"].as_str().unwrap_or_default();
     let name = image.rsplit('/').next().unwrap_or_default();
     let pinned = name.contains('@') || name.split_once(':').is_some_and(|(_, tag)| tag != "latest");
-    set(container, "imagePullPolicy", if pinned { "IfNotPresent" } else { "Always" });
+    set(
+        container,
+        "imagePullPolicy",
+        if pinned { "IfNotPresent" } else { "Always" },
+    );
     for port in items(container, "ports") {
         set(port, "protocol", "TCP");
     }
@@ -48,7 +52,11 @@ fn container(container: &mut Value) {
     }
     let limits = container["resources"]["limits"].clone();
     for (resource, limit) in limits.as_object().into_iter().flatten() {
-        set(&mut container["resources"]["requests"], resource, limit.clone());
+        set(
+            &mut container["resources"]["requests"],
+            resource,
+            limit.clone(),
+        );
     }
 }
 
@@ -75,7 +83,8 @@ fn volume(volume: &mut Value) {
             "secret" | "configMap" => set(source, "defaultMode", 0o644),
             "downwardAPI" => {
                 set(source, "defaultMode", 0o644);
-                items(source, "items").for_each(|item| set(&mut item["fieldRef"], "apiVersion", "v1"));
+                items(source, "items")
+                    .for_each(|item| set(&mut item["fieldRef"], "apiVersion", "v1"));
             }
             "hostPath" => set(source, "type", ""),
             "projected" => {
@@ -101,7 +110,10 @@ pub(super) fn create(pod: &mut Value) {
     set(spec, "priority", 0);
     set(spec, "preemptionPolicy", "PreemptLowerPriority");
     let mut tolerations = spec["tolerations"].as_array().cloned().unwrap_or_default();
-    for taint in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+    for taint in [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    ] {
         let tolerated = tolerations.iter().any(|toleration| {
             let key = toleration["key"].as_str().unwrap_or_default();
             let effect = toleration["effect"].as_str().unwrap_or_default();
@@ -118,12 +130,15 @@ pub(super) fn create(pod: &mut Value) {
 
 /// The quality of service that requests and limits add up to.
 fn quality(spec: &Value) -> &'static str {
-    let containers = ["initContainers", "containers"].into_iter().flat_map(|field| {
-        spec[field].as_array().into_iter().flatten()
-    });
+    let containers = ["initContainers", "containers"]
+        .into_iter()
+        .flat_map(|field| spec[field].as_array().into_iter().flatten());
     let (mut any, mut all) = (false, true);
     for container in containers {
-        let (requests, limits) = (&container["resources"]["requests"], &container["resources"]["limits"]);
+        let (requests, limits) = (
+            &container["resources"]["requests"],
+            &container["resources"]["limits"],
+        );
         for resource in ["cpu", "memory"] {
             let (request, limit) = (&requests[resource], &limits[resource]);
             any |= !request.is_null() || !limit.is_null();
@@ -139,7 +154,14 @@ fn quality(spec: &Value) -> &'static str {
 
 /// What an update may leave out, and keeps.
 pub(super) fn keep(new: &mut Value, old: &Value) {
-    for field in ["nodeName", "priority", "preemptionPolicy", "serviceAccountName", "serviceAccount", "enableServiceLinks"] {
+    for field in [
+        "nodeName",
+        "priority",
+        "preemptionPolicy",
+        "serviceAccountName",
+        "serviceAccount",
+        "enableServiceLinks",
+    ] {
         if !old["spec"][field].is_null() {
             set(&mut new["spec"], field, old["spec"][field].clone());
         }
@@ -162,7 +184,10 @@ mod tests {
         assert_eq!(container["resources"]["requests"]["cpu"], "1");
         assert_eq!(container["livenessProbe"]["httpGet"]["scheme"], "HTTP");
         assert_eq!(pod["spec"]["volumes"][0]["secret"]["defaultMode"], 420);
-        assert_eq!(pod["status"], json!({"phase": "Pending", "qosClass": "Guaranteed"}));
+        assert_eq!(
+            pod["status"],
+            json!({"phase": "Pending", "qosClass": "Guaranteed"})
+        );
         assert_eq!(pod["spec"]["tolerations"].as_array().map(Vec::len), Some(2));
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{items, set};
-use crate::apiserver::{ApiError, Cause};
 use crate::apiserver::state::{Entry, State, object::text};
+use crate::apiserver::{ApiError, Cause};
 
 /// First address of the range that Services are allotted from, as clusters have it by default: 10.96.0.0/12.
 const RANGE: u32 = u32::from_be_bytes([10, 96, 0, 0]);
@@ -22,7 +22,11 @@ pub(super) fn default(service: &mut Value) {
     set(spec, "type", "ClusterIP");
     set(spec, "sessionAffinity", "None");
     if spec["sessionAffinity"] == "ClientIP" {
-        set(&mut spec["sessionAffinityConfig"]["clientIP"], "timeoutSeconds", 10800);
+        set(
+            &mut spec["sessionAffinityConfig"]["clientIP"],
+            "timeoutSeconds",
+            10800,
+        );
     }
     let kind = spec["type"].as_str().unwrap_or_default().to_owned();
     if matches!(kind.as_str(), "NodePort" | "LoadBalancer") {
@@ -44,7 +48,10 @@ pub(super) fn default(service: &mut Value) {
         }
         set(port, "targetPort", number);
     }
-    if let Some(address) = spec["clusterIP"].as_str().filter(|address| !address.is_empty()) {
+    if let Some(address) = spec["clusterIP"]
+        .as_str()
+        .filter(|address| !address.is_empty())
+    {
         let address = json!([address]);
         set(spec, "clusterIPs", address);
     }
@@ -69,7 +76,11 @@ pub(super) fn update(new: &mut Value, old: &Value) {
 
 impl State {
     /// Gives a new Service its address.
-    pub(in crate::apiserver::state) fn allot(&mut self, storage: &str, mut object: Value) -> Result<Value, ApiError> {
+    pub(in crate::apiserver::state) fn allot(
+        &mut self,
+        storage: &str,
+        mut object: Value,
+    ) -> Result<Value, ApiError> {
         if storage != "services" || object["spec"]["type"] == "ExternalName" {
             return Ok(object);
         }
@@ -82,15 +93,19 @@ impl State {
                     let cause = Cause::invalid("spec.clusterIPs", &json!([asked]), why);
                     ApiError::invalid("", "Service", text(&object, "name"), &[cause])
                 };
-                let number: u32 =
-                    asked.parse::<Ipv4Addr>().map_err(|_| refuse("must be a valid IP address"))?.into();
+                let number: u32 = asked
+                    .parse::<Ipv4Addr>()
+                    .map_err(|_| refuse("must be a valid IP address"))?
+                    .into();
                 if !(RANGE..RANGE + RANGE_SIZE).contains(&number) {
                     return Err(refuse(
                         "failed to allocate IP: the provided IP is not in the valid range. The range of valid IPs is 10.96.0.0/12",
                     ));
                 }
                 if self.addresses.contains(&number) {
-                    return Err(refuse("failed to allocate IP: provided IP is already allocated"));
+                    return Err(refuse(
+                        "failed to allocate IP: provided IP is already allocated",
+                    ));
                 }
                 number
             }
@@ -113,7 +128,11 @@ impl State {
     }
 
     /// Takes the address of a Service back.
-    pub(in crate::apiserver::state) fn release_address(&mut self, storage: &Arc<str>, entry: &Entry) {
+    pub(in crate::apiserver::state) fn release_address(
+        &mut self,
+        storage: &Arc<str>,
+        entry: &Entry,
+    ) {
         if storage.as_ref() == "services"
             && let Some(address) = entry.value()["spec"]["clusterIP"].as_str()
             && let Ok(address) = address.parse::<Ipv4Addr>()

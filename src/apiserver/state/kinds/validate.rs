@@ -10,7 +10,11 @@ use crate::apiserver::state::names;
 const DATA_LIMIT: usize = 1 << 20;
 
 /// What is wrong with an object (`old` for an update).
-pub(in crate::apiserver::state) fn validate(storage: &str, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+pub(in crate::apiserver::state) fn validate(
+    storage: &str,
+    new: &Value,
+    old: Option<&Value>,
+) -> Vec<Cause> {
     let mut causes = Vec::new();
     match storage {
         "pods" => pod(new, old, &mut causes),
@@ -23,9 +27,14 @@ pub(in crate::apiserver::state) fn validate(storage: &str, new: &Value, old: Opt
         "poddisruptionbudgets.policy" => budget(new, &mut causes),
         "leases.coordination.k8s.io" => lease(new, &mut causes),
         "events" => event(new, &mut causes),
-        "rolebindings.rbac.authorization.k8s.io" | "clusterrolebindings.rbac.authorization.k8s.io" => {
+        "rolebindings.rbac.authorization.k8s.io"
+        | "clusterrolebindings.rbac.authorization.k8s.io" => {
             if old.is_some_and(|old| old["roleRef"] != new["roleRef"]) {
-                causes.push(Cause::invalid("roleRef", &new["roleRef"], "cannot change roleRef"));
+                causes.push(Cause::invalid(
+                    "roleRef",
+                    &new["roleRef"],
+                    "cannot change roleRef",
+                ));
             }
         }
         _ => {}
@@ -87,7 +96,11 @@ fn pod_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
                 causes.push(duplicate(format!("{path}.name"), name));
             } else {
                 for problem in names::label(name) {
-                    causes.push(Cause::invalid(format!("{path}.name"), &name.into(), &problem));
+                    causes.push(Cause::invalid(
+                        format!("{path}.name"),
+                        &name.into(),
+                        &problem,
+                    ));
                 }
                 seen.push(name);
             }
@@ -109,12 +122,20 @@ fn pod_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     let policy = text(spec, "restartPolicy");
     if !matches!(policy, "Always" | "OnFailure" | "Never") {
         let field = format!("{path}.restartPolicy");
-        causes.push(Cause::not_supported(field, &spec["restartPolicy"], &["Always", "OnFailure", "Never"]));
+        causes.push(Cause::not_supported(
+            field,
+            &spec["restartPolicy"],
+            &["Always", "OnFailure", "Never"],
+        ));
     }
 }
 
 fn duplicate(field: String, value: &str) -> Cause {
-    Cause { reason: "FieldValueDuplicate", field, message: format!("Duplicate value: {value:?}") }
+    Cause {
+        reason: "FieldValueDuplicate",
+        field,
+        message: format!("Duplicate value: {value:?}"),
+    }
 }
 
 fn data(storage: &str, new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
@@ -122,9 +143,17 @@ fn data(storage: &str, new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>
     for field in ["data", "binaryData"] {
         for (key, value) in new[field].as_object().into_iter().flatten() {
             let bytes = value.as_str().map_or(0, str::len);
-            size += if storage == "secrets" || field == "binaryData" { bytes / 4 * 3 } else { bytes };
+            size += if storage == "secrets" || field == "binaryData" {
+                bytes / 4 * 3
+            } else {
+                bytes
+            };
             let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-            if key.is_empty() || key.len() > 253 || !key.chars().all(plain) || matches!(key.as_str(), "." | "..") {
+            if key.is_empty()
+                || key.len() > 253
+                || !key.chars().all(plain)
+                || matches!(key.as_str(), "." | "..")
+            {
                 causes.push(Cause::invalid(format!("{field}[{key}]"), &key.as_str().into(),
                     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"));
             }
@@ -145,11 +174,17 @@ fn data(storage: &str, new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>
     }
     if old["immutable"] == true {
         if new["immutable"] != true {
-            causes.push(Cause::forbidden("immutable", "field is immutable when `immutable` is set"));
+            causes.push(Cause::forbidden(
+                "immutable",
+                "field is immutable when `immutable` is set",
+            ));
         }
         for field in ["data", "binaryData"] {
             if new[field] != old[field] {
-                causes.push(Cause::forbidden(field, "field is immutable when `immutable` is set"));
+                causes.push(Cause::forbidden(
+                    field,
+                    "field is immutable when `immutable` is set",
+                ));
             }
         }
     }
@@ -175,7 +210,11 @@ fn service(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
         seen.push(name);
         let number = port["port"].as_i64().unwrap_or_default();
         if !(1..=65535).contains(&number) {
-            causes.push(Cause::invalid(format!("{path}.port"), &number.into(), "must be between 1 and 65535, inclusive"));
+            causes.push(Cause::invalid(
+                format!("{path}.port"),
+                &number.into(),
+                "must be between 1 and 65535, inclusive",
+            ));
         }
     }
     meta::labels(&spec["selector"], "spec.selector", causes);
@@ -185,14 +224,21 @@ fn service(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
         && !old["spec"]["clusterIP"].is_null()
         && spec["clusterIP"] != old["spec"]["clusterIP"]
     {
-        causes.push(Cause::invalid("spec.clusterIPs[0]", &spec["clusterIPs"], "may not change once set"));
+        causes.push(Cause::invalid(
+            "spec.clusterIPs[0]",
+            &spec["clusterIPs"],
+            "may not change once set",
+        ));
     }
 }
 
 fn claim(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let spec = &new["spec"];
     if list(spec, "accessModes").next().is_none() {
-        causes.push(Cause::required("spec.accessModes", "at least 1 access mode is required"));
+        causes.push(Cause::required(
+            "spec.accessModes",
+            "at least 1 access mode is required",
+        ));
     }
     if spec["resources"]["requests"]["storage"].is_null() {
         causes.push(Cause::required("spec.resources[storage]", ""));
@@ -215,13 +261,7 @@ fn claim(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
             before[field] = spec[field].clone();
         }
     }
-    let mut after = fixed(spec);
-    for field in ["volumeName", "storageClassName"] {
-        if after[field].is_null() {
-            after[field] = Value::Null;
-        }
-    }
-    if after != before {
+    if fixed(spec) != before {
         causes.push(Cause::forbidden(
             "spec",
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
@@ -237,7 +277,11 @@ fn workload(storage: &str, new: &Value, old: Option<&Value>, causes: &mut Vec<Ca
     } else {
         let selected = spec["selector"]["matchLabels"]
             .as_object()
-            .is_none_or(|selector| selector.iter().all(|(key, value)| labels.get(key) == Some(value)));
+            .is_none_or(|selector| {
+                selector
+                    .iter()
+                    .all(|(key, value)| labels.get(key) == Some(value))
+            });
         if !selected {
             causes.push(Cause::invalid(
                 "spec.template.metadata.labels",
@@ -246,8 +290,15 @@ fn workload(storage: &str, new: &Value, old: Option<&Value>, causes: &mut Vec<Ca
             ));
         }
     }
-    if spec["replicas"].as_i64().is_some_and(|replicas| replicas < 0) {
-        causes.push(Cause::invalid("spec.replicas", &spec["replicas"], "must be greater than or equal to 0"));
+    if spec["replicas"]
+        .as_i64()
+        .is_some_and(|replicas| replicas < 0)
+    {
+        causes.push(Cause::invalid(
+            "spec.replicas",
+            &spec["replicas"],
+            "must be greater than or equal to 0",
+        ));
     }
     pod_spec(&spec["template"]["spec"], "spec.template.spec", causes);
     let Some(old) = old else {
@@ -257,7 +308,15 @@ fn workload(storage: &str, new: &Value, old: Option<&Value>, causes: &mut Vec<Ca
         let fixed = |spec: &Value| {
             let mut spec = spec.clone();
             if let Some(spec) = spec.as_object_mut() {
-                for field in ["replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "persistentVolumeClaimRetentionPolicy", "minReadySeconds"] {
+                for field in [
+                    "replicas",
+                    "ordinals",
+                    "template",
+                    "updateStrategy",
+                    "revisionHistoryLimit",
+                    "persistentVolumeClaimRetentionPolicy",
+                    "minReadySeconds",
+                ] {
                     spec.remove(field);
                 }
             }
@@ -267,36 +326,70 @@ fn workload(storage: &str, new: &Value, old: Option<&Value>, causes: &mut Vec<Ca
             causes.push(Cause::forbidden("spec", "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"));
         }
     } else if spec["selector"] != old["spec"]["selector"] {
-        causes.push(Cause::invalid("spec.selector", &spec["selector"], "field is immutable"));
+        causes.push(Cause::invalid(
+            "spec.selector",
+            &spec["selector"],
+            "field is immutable",
+        ));
     }
 }
 
 fn budget(new: &Value, causes: &mut Vec<Cause>) {
     let spec = &new["spec"];
     if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
-        causes.push(Cause::invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set"));
+        causes.push(Cause::invalid(
+            "spec",
+            spec,
+            "minAvailable and maxUnavailable cannot be both set",
+        ));
     }
 }
 
 fn lease(new: &Value, causes: &mut Vec<Cause>) {
     let spec = &new["spec"];
-    if spec["leaseDurationSeconds"].as_i64().is_some_and(|seconds| seconds <= 0) {
+    if spec["leaseDurationSeconds"]
+        .as_i64()
+        .is_some_and(|seconds| seconds <= 0)
+    {
         let value = &spec["leaseDurationSeconds"];
-        causes.push(Cause::invalid("spec.leaseDurationSeconds", value, "must be greater than 0"));
+        causes.push(Cause::invalid(
+            "spec.leaseDurationSeconds",
+            value,
+            "must be greater than 0",
+        ));
     }
-    if spec["leaseTransitions"].as_i64().is_some_and(|transitions| transitions < 0) {
+    if spec["leaseTransitions"]
+        .as_i64()
+        .is_some_and(|transitions| transitions < 0)
+    {
         let value = &spec["leaseTransitions"];
-        causes.push(Cause::invalid("spec.leaseTransitions", value, "must be greater than or equal to 0"));
+        causes.push(Cause::invalid(
+            "spec.leaseTransitions",
+            value,
+            "must be greater than or equal to 0",
+        ));
     }
 }
 
 fn event(new: &Value, causes: &mut Vec<Cause>) {
-    let field = if new["involvedObject"].is_null() { "regarding" } else { "involvedObject" };
+    let field = if new["involvedObject"].is_null() {
+        "regarding"
+    } else {
+        "involvedObject"
+    };
     let involved = text(&new[field], "namespace");
     let namespace = text(&new["metadata"], "namespace");
     if involved != namespace && !(involved.is_empty() && namespace == "default") {
         let value = &new[field]["namespace"];
-        let value = if value.is_null() { &Value::String(String::new()) } else { value };
-        causes.push(Cause::invalid("involvedObject.namespace", value, "does not match event.namespace"));
+        let value = if value.is_null() {
+            &Value::String(String::new())
+        } else {
+            value
+        };
+        causes.push(Cause::invalid(
+            "involvedObject.namespace",
+            value,
+            "does not match event.namespace",
+        ));
     }
 }

@@ -106,7 +106,8 @@ pub(super) fn create_job(object: &mut Value) {
     ] {
         set(labels, key, value.clone());
     }
-    object["spec"]["selector"] = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
+    object["spec"]["selector"] =
+        json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
 }
 
 #[cfg(test)]
@@ -118,7 +119,13 @@ mod tests {
         let mut object = json!({"spec": {"template": {"spec": {"containers": []}}}});
         default("deployments.apps", &mut object);
         assert_eq!(object["spec"]["replicas"], 1);
-        assert_eq!(object["spec"]["strategy"]["rollingUpdate"]["maxSurge"], "25%");
-        assert_eq!(object["spec"]["template"]["spec"]["restartPolicy"], "Always");
+        assert_eq!(
+            object["spec"]["strategy"]["rollingUpdate"]["maxSurge"],
+            "25%"
+        );
+        assert_eq!(
+            object["spec"]["template"]["spec"]["restartPolicy"],
+            "Always"
+        );
     }
 }

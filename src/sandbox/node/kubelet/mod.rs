@@ -10,8 +10,9 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::watch;
+use crate::sync::watch;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use super::kinds::Pod;
 use super::machine::ContainerRun;
@@ -73,14 +74,22 @@ struct State {
 
 struct NodeState {
     address: IpAddr,
-    up: bool,
+    failed: Option<Instant>,
+}
+
+/// A node, as others see it.
+pub(super) struct NodeFacts {
+    /// Counted from 0.
+    pub(super) index: usize,
+    pub(super) address: IpAddr,
+    /// Since when it counts as lost.
+    pub(super) lost: Option<Instant>,
 }
 
 struct Entry {
     place: PodRef,
     node: String,
     view: watch::Sender<View>,
-    running: BTreeSet<ContainerRun>,
     task: Option<AbortHandle>,
 }
 
@@ -98,7 +107,10 @@ impl Kubelet {
         let nodes = (0..count.max(1)).map(|_| {
             let address = runtime.address(&taken);
             taken.insert(address);
-            NodeState { address, up: true }
+            NodeState {
+                address,
+                failed: None,
+            }
         });
         let state = State {
             nodes: nodes.collect(),
@@ -115,13 +127,18 @@ impl Kubelet {
         }
     }
 
-    /// Index, address and health of each node.
-    pub(super) fn nodes(&self) -> Vec<(usize, IpAddr, bool)> {
+    /// All nodes. One that failed counts as lost a while later: nobody tells.
+    pub(super) fn nodes(&self) -> Vec<NodeFacts> {
         let state = self.lock();
-        let nodes = state.nodes.iter().enumerate();
-        nodes
-            .map(|(index, node)| (index, node.address, node.up))
-            .collect()
+        let facts = |(index, node): (usize, &NodeState)| {
+            let lost = node.failed.map(|at| at + nodes::MONITOR_GRACE);
+            NodeFacts {
+                index,
+                address: node.address,
+                lost: lost.filter(|lost| *lost <= Instant::now()),
+            }
+        };
+        state.nodes.iter().enumerate().map(facts).collect()
     }
 
     /// Secrets, ConfigMaps or claims have changed.
@@ -159,7 +176,7 @@ impl Kubelet {
         let Some(index) = (0..state.nodes.len()).find(|index| nodes::name(*index) == node) else {
             return;
         };
-        if !state.begun || !state.nodes[index].up {
+        if !state.begun || state.nodes[index].failed.is_some() {
             return;
         }
         let place = self.place(&state, pod);
@@ -177,7 +194,6 @@ impl Kubelet {
                 place,
                 node: node.to_owned(),
                 view,
-                running: BTreeSet::new(),
                 task: None,
             },
         );
@@ -209,11 +225,21 @@ impl Kubelet {
     /// All pods that there are, by namespace and name.
     pub(super) fn facts(&self) -> Vec<PodFacts> {
         let state = self.lock();
-        let mut facts: Vec<_> = state
-            .pods
-            .values()
-            .map(|entry| state.facts(entry))
-            .collect();
+        let facts = state.pods.values().map(|entry| {
+            let place = &entry.place;
+            let key = ObjectKey::new(&place.namespace, &place.name);
+            PodFacts {
+                namespace: place.namespace.clone(),
+                name: place.name.clone(),
+                uid: place.uid.clone(),
+                node: entry.node.clone(),
+                ip: place.ip,
+                host: place.host.clone(),
+                running: self.runtime.running(place).into_iter().collect(),
+                cut: state.links.get(&key).is_some_and(Link::is_cut),
+            }
+        });
+        let mut facts: Vec<_> = facts.collect();
         facts.sort_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
         facts
     }
@@ -268,11 +294,17 @@ impl Kubelet {
         let Some(place) = self.find(namespace, name) else {
             return false;
         };
-        let running = self.lock().running(&place.uid);
-        for run in &running {
-            self.runtime.signal(&place, run, Signal::Kill);
+        self.kill_all(&place)
+    }
+
+    fn kill_all(&self, place: &PodRef) -> bool {
+        let running = self.runtime.running(place);
+        let any = !running.is_empty();
+        for (container, run) in running {
+            let run = ContainerRun { container, run };
+            self.runtime.signal(place, &run, Signal::Kill);
         }
-        !running.is_empty()
+        any
     }
 
     /// SIGKILL of a pod's mysqld; false where none runs.
@@ -287,7 +319,7 @@ impl Kubelet {
         let Some(index) = (0..state.nodes.len()).find(|index| nodes::name(*index) == node) else {
             return;
         };
-        state.nodes[index].up = false;
+        state.nodes[index].failed.get_or_insert_with(Instant::now);
         let lost: Vec<String> = (state.pods.iter())
             .filter(|(_, entry)| entry.node == node)
             .map(|(uid, _)| uid.clone())
@@ -299,10 +331,7 @@ impl Kubelet {
             if let Some(task) = entry.task {
                 task.abort();
             }
-            for (container, run) in self.runtime.running(&entry.place) {
-                let run = ContainerRun { container, run };
-                self.runtime.signal(&entry.place, &run, Signal::Kill);
-            }
+            self.kill_all(&entry.place);
             state.attached.retain(|_, holder| *holder != uid);
         }
     }
@@ -315,7 +344,7 @@ impl Kubelet {
             let Some(index) = found else {
                 return;
             };
-            state.nodes[index].up = true;
+            state.nodes[index].failed = None;
         }
         for pod in super::stores::all(&self.stores.pods) {
             if pod.node() == node {
@@ -340,33 +369,8 @@ impl Kubelet {
 }
 
 impl State {
-    fn facts(&self, entry: &Entry) -> PodFacts {
-        let place = &entry.place;
-        let key = ObjectKey::new(&place.namespace, &place.name);
-        let running = entry.running.iter();
-        PodFacts {
-            namespace: place.namespace.clone(),
-            name: place.name.clone(),
-            uid: place.uid.clone(),
-            node: entry.node.clone(),
-            ip: place.ip,
-            host: place.host.clone(),
-            running: running
-                .map(|run| (run.container.clone(), run.run))
-                .collect(),
-            cut: self.links.get(&key).is_some_and(Link::is_cut),
-        }
-    }
-
     fn link(&mut self, namespace: &str, name: &str) -> Link {
         let key = ObjectKey::new(namespace, name);
         self.links.entry(key).or_default().clone()
-    }
-
-    fn running(&self, uid: &str) -> BTreeSet<ContainerRun> {
-        self.pods
-            .get(uid)
-            .map(|entry| entry.running.clone())
-            .unwrap_or_default()
     }
 }

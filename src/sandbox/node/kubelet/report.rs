@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::sync::watch;
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::worker::View;
-use crate::client::{Client, DeleteOptions, Error, POD, Patch};
-use crate::runtime::{Kind as _, Meta, ObjectKey, Store};
+use crate::client::{DeleteOptions, Error, POD, Patch};
+use crate::runtime::{Kind as _, Store};
 use crate::sandbox::node::kinds::Pod;
+use crate::sandbox::node::writer::Writer;
 
 /// After a write that failed it is tried again after this time, or when something changes.
 const RETRY: Duration = Duration::from_secs(1);
@@ -43,7 +43,7 @@ pub(super) struct Report {
 
 /// Writes what is reported of one pod.
 pub(super) struct Reporter {
-    pub(super) client: Client,
+    pub(super) writer: Writer,
     pub(super) store: Store<Pod>,
     pub(super) report: watch::Receiver<Report>,
     pub(super) view: watch::Receiver<View>,
@@ -65,7 +65,7 @@ impl Reporter {
                     changed = self.view.changed() => changed.is_ok(),
                 }
             };
-            match tell(&self.client, &self.store, &report, &view.pod).await {
+            match tell(&self.writer, &self.store, &report, &view.pod).await {
                 Ok(()) => {
                     if !changed.await {
                         return;
@@ -83,7 +83,7 @@ impl Reporter {
 }
 
 async fn tell(
-    client: &Client,
+    writer: &Writer,
     store: &Store<Pod>,
     report: &Report,
     pod: &Arc<Pod>,
@@ -93,8 +93,9 @@ async fn tell(
     if let Some(status) = &report.status
         && let Some(patch) = patch(&pod.status, status, &meta.uid)
     {
-        write(client, store, &key, &patch).await?;
-        // The cache shows it, and with it this is called again.
+        // What is not as it was decided on is looked at again once the cache shows it.
+        let patch = Patch::Strategic(&patch);
+        writer.patch(store, &key, Some("status"), patch).await?;
     }
     if report.finished {
         let options = DeleteOptions {
@@ -102,43 +103,16 @@ async fn tell(
             grace_period: Some(Duration::ZERO),
             ..DeleteOptions::default()
         };
-        match client
-            .delete(POD, Some(&key.namespace), &key.name, &options)
-            .await
-        {
+        let removed = writer
+            .client
+            .delete(POD, Some(&key.namespace), &key.name, &options);
+        match removed.await {
             // Another pod has its name.
             Err(error) if error.is_not_found() || error.is_conflict() => {}
             done => done?,
         }
     }
     Ok(())
-}
-
-async fn write(
-    client: &Client,
-    store: &Store<Pod>,
-    key: &ObjectKey,
-    patch: &Value,
-) -> Result<(), Error> {
-    #[derive(Deserialize)]
-    struct Written {
-        metadata: Meta,
-    }
-    let patch = Patch::Strategic(patch);
-    let namespace = Some(&*key.namespace);
-    match client
-        .patch::<Written>(POD, namespace, &key.name, Some("status"), patch)
-        .await
-    {
-        Ok(Written { metadata }) => {
-            store.expect(key, &metadata.uid, &metadata.resource_version);
-            store.caught_up(key).await;
-            Ok(())
-        }
-        // It is gone, or another has its name: the watch says so soon.
-        Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
-        Err(error) => Err(error),
-    }
 }
 
 /// The strategic merge patch that makes the live status the desired one, as far as a kubelet writes it:

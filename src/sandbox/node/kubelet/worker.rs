@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Probe};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::config::{check, command, environment, mounts, volumes};
@@ -16,6 +16,8 @@ use crate::runtime::{EventType, Kind as _, ObjectRef};
 use crate::sandbox::node::kinds::Pod;
 use crate::sandbox::node::machine::{Action, ContainerRun, Event, Facts, Machine, Now, ProbeKind};
 use crate::sandbox::node::runtime::{ContainerSpec, Content, PodVolume, Signal};
+use crate::sandbox::node::writer::Writer;
+use crate::sync::watch;
 
 /// The API server's default for a probe's `timeoutSeconds`.
 const PROBE_TIMEOUT: u64 = 1;
@@ -70,7 +72,9 @@ impl Worker {
         }
         let (report, reported) = watch::channel(Report::default());
         let reporter = Reporter {
-            client: self.kubelet.client.clone(),
+            writer: Writer {
+                client: self.kubelet.client.clone(),
+            },
             store: self.kubelet.stores.pods.clone(),
             report: reported,
             view: self.view.clone(),
@@ -82,7 +86,11 @@ impl Worker {
             let View { pod, gone } = self.view.borrow_and_update().clone();
             config.borrow_and_update();
             self.refresh(&pod);
-            let (facts, now) = (self.facts(&pod), self.now());
+            let now = self.now();
+            let facts = match machine.wants_facts() {
+                true => self.facts(&pod),
+                false => Facts::default(),
+            };
             for action in machine.step(&pod, gone, &facts, now) {
                 self.perform(&pod, action);
             }
@@ -126,28 +134,19 @@ impl Worker {
         }
     }
 
-    /// Keeps the kubelet's books.
+    /// What follows from an event whatever the machine makes of it.
     fn note(&mut self, event: &Event) {
-        let mut state = self.kubelet.lock();
         match event {
-            Event::Started(run, Ok(())) => {
-                if let Some(entry) = state.pods.get_mut(&self.place.uid) {
-                    entry.running.insert(run.clone());
-                }
-                drop(state);
-                self.await_exit(run.clone());
-            }
-            Event::Exited(run, _) => {
-                if let Some(entry) = state.pods.get_mut(&self.place.uid) {
-                    entry.running.remove(run);
-                }
-            }
+            Event::Started(run, Ok(())) => self.await_exit(run.clone()),
             Event::Mounted(Err(_)) | Event::Unmounted => {
-                state.attached.retain(|_, holder| *holder != self.place.uid);
-                drop(state);
                 self.mounted = None;
+                let mut state = self.kubelet.lock();
+                state.attached.retain(|_, holder| *holder != self.place.uid);
             }
-            Event::Mounted(Ok(())) | Event::Started(_, Err(_)) | Event::Probed(..) => {}
+            Event::Mounted(Ok(()))
+            | Event::Started(_, Err(_))
+            | Event::Exited(..)
+            | Event::Probed(..) => {}
         }
     }
 

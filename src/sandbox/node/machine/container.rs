@@ -6,16 +6,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Container as Spec;
 use tokio::time::Instant;
 
-use super::probe::Probe;
+use super::backoff::Backoff;
+use super::running::Running;
 use super::{Action, ContainerRun, Facts, Now, ProbeKind};
 use crate::runtime::EventType;
 
-/// First and longest wait before a container that keeps ending is started again, and how long a run
-/// must have lasted for that to be forgotten (pkg/kubelet/kubelet.go: `initialCrashLoopBackOff`,
-/// `maxCrashLoopBackOff`, twice that).
-const BACKOFF_INITIAL: Duration = Duration::from_secs(10);
-const BACKOFF_CAP: Duration = Duration::from_mins(5);
-const BACKOFF_RESET: Duration = Duration::from_mins(10);
 /// Exit code of a container that could not be started (containerd's).
 const NOT_STARTED: i32 = 128;
 
@@ -52,21 +47,6 @@ pub(super) enum Life {
     Ended(Ended),
 }
 
-/// A run.
-#[derive(Debug)]
-pub(super) struct Running {
-    pub(super) since: Timestamp,
-    begun: Instant,
-    startup: Option<Probe>,
-    /// The other two begin once it has started.
-    readiness: Option<Probe>,
-    liveness: Option<Probe>,
-    pub(super) started: bool,
-    /// When it is killed: it was asked to stop.
-    kill_at: Option<Instant>,
-    killed: bool,
-}
-
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ended {
@@ -77,36 +57,6 @@ pub(super) struct Ended {
     pub(super) started: Option<Timestamp>,
     pub(super) finished: Timestamp,
     pub(super) at: Instant,
-}
-
-/// The wait between runs that end.
-#[derive(Debug, Default)]
-struct Backoff {
-    delay: Duration,
-    updated: Option<Instant>,
-}
-
-impl Backoff {
-    /// Until when a container that ended at `ended` waits.
-    fn until(&self, ended: Instant) -> Instant {
-        match self.updated {
-            Some(updated) if ended.duration_since(updated) <= BACKOFF_RESET => ended + self.delay,
-            _ => ended,
-        }
-    }
-
-    /// It is started again.
-    fn restarted(&mut self, ended: Instant, now: Instant) {
-        let forgotten = self
-            .updated
-            .is_none_or(|updated| ended.duration_since(updated) > BACKOFF_RESET);
-        self.delay = if forgotten {
-            BACKOFF_INITIAL
-        } else {
-            (self.delay * 2).min(BACKOFF_CAP)
-        };
-        self.updated = Some(now);
-    }
 }
 
 impl Container {
@@ -165,13 +115,7 @@ impl Container {
     /// It runs, and its probes say that it may serve.
     pub(super) fn is_ready(&self) -> bool {
         match &self.life {
-            Life::Running(running) => {
-                running.started
-                    && running
-                        .readiness
-                        .as_ref()
-                        .is_none_or(|probe| probe.verdict() == Some(true))
-            }
+            Life::Running(running) => running.is_ready(),
             // An init container is ready once it is done.
             Life::Ended(ended) => self.is_init && ended.code == 0,
             Life::New | Life::Waiting(..) | Life::Starting => false,
@@ -281,20 +225,7 @@ impl Container {
 
     /// It runs, since then; it is probed from now on.
     pub(super) fn runs_since(&mut self, since: Timestamp, begun: Instant, now: Instant) {
-        let startup = self.spec.startup_probe.as_ref();
-        let mut running = Running {
-            since,
-            begun,
-            startup: startup.map(|spec| Probe::new(spec, begun, now)),
-            readiness: None,
-            liveness: None,
-            started: false,
-            kill_at: None,
-            killed: false,
-        };
-        if running.startup.is_none() {
-            running.has_started(&self.spec, now);
-        }
+        let running = Running::new(&self.spec, since, begun, now);
         self.life = Life::Running(running);
     }
 
@@ -441,47 +372,9 @@ impl Container {
     /// When something is due next.
     pub(super) fn wake(&self) -> Option<Instant> {
         match &self.life {
-            Life::Running(running) => {
-                let probes = running.active().into_iter().filter_map(|kind| {
-                    let probe = match kind {
-                        ProbeKind::Startup => running.startup.as_ref(),
-                        ProbeKind::Readiness => running.readiness.as_ref(),
-                        ProbeKind::Liveness => running.liveness.as_ref(),
-                    };
-                    probe?.due()
-                });
-                let kill = running.kill_at.filter(|_| !running.killed);
-                probes.chain(kill).min()
-            }
+            Life::Running(running) => running.wake(),
             Life::Ended(ended) => Some(self.restart_at(ended)),
             Life::New | Life::Waiting(..) | Life::Starting => None,
-        }
-    }
-}
-
-impl Running {
-    fn has_started(&mut self, spec: &Spec, now: Instant) {
-        self.started = true;
-        let probe = |spec: &k8s_openapi::api::core::v1::Probe| Probe::new(spec, self.begun, now);
-        self.readiness = spec.readiness_probe.as_ref().map(probe);
-        self.liveness = spec.liveness_probe.as_ref().map(probe);
-    }
-
-    fn probe(&mut self, kind: ProbeKind) -> Option<&mut Probe> {
-        match kind {
-            ProbeKind::Startup => self.startup.as_mut(),
-            ProbeKind::Readiness => self.readiness.as_mut(),
-            ProbeKind::Liveness => self.liveness.as_mut(),
-        }
-    }
-
-    /// The probes that are asked now. A run that stops is asked whether it still serves, no more.
-    fn active(&self) -> Vec<ProbeKind> {
-        match (self.started, self.kill_at) {
-            (false, None) => vec![ProbeKind::Startup],
-            (false, Some(_)) => vec![],
-            (true, None) => vec![ProbeKind::Readiness, ProbeKind::Liveness],
-            (true, Some(_)) => vec![ProbeKind::Readiness],
         }
     }
 }

@@ -4,9 +4,11 @@
 //! are due, [`Machine::status`] what is to be written, [`Machine::wake`] when to step again at the
 //! latest. An action is given once; the event that answers it is what counts.
 
+mod backoff;
 mod container;
 mod probe;
 mod recover;
+mod running;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -200,6 +202,13 @@ impl Machine {
         };
         let containers = self.containers.iter().filter_map(Container::wake);
         containers.chain(mount).filter(|at| *at > now.instant).min()
+    }
+
+    /// Whether something is to be mounted or started, and so the facts matter.
+    pub(super) fn wants_facts(&self) -> bool {
+        self.ending.is_none()
+            && (matches!(self.mounts, Mounts::Wanted { .. })
+                || self.containers.iter().any(Container::is_stopped))
     }
 
     /// Whether everything was done that there was to do: the pod may go.

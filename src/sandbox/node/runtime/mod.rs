@@ -1,6 +1,7 @@
 //! What runs containers: models in memory, or processes.
 
 mod models;
+mod processes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,6 +13,7 @@ use super::machine::ContainerRun;
 use crate::client::Stream;
 
 pub use models::Models;
+pub use processes::{ProcessOptions, Processes};
 
 /// A pod, as a runtime knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]

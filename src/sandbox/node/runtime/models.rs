@@ -8,8 +8,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::sync::watch;
 use futures_util::future::BoxFuture;
-use tokio::sync::watch;
 
 use super::{Check, ContainerRuntime, ContainerSpec, Content, PodRef, PodVolume, Signal};
 use crate::client::Stream;
