@@ -24,6 +24,7 @@ mod request;
 mod schema;
 mod server;
 mod state;
+mod table;
 mod webhook;
 
 pub use audit::AuditEvent;

@@ -3,6 +3,7 @@
 mod accept;
 mod admin;
 mod answer;
+mod asked;
 mod body;
 mod document;
 mod json;

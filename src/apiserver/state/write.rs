@@ -112,25 +112,27 @@ impl State {
         object: &mut Value,
     ) -> Result<Vec<String>, ApiError> {
         let mut problems = request.duplicates.clone();
-        let unknown = match &served.custom {
-            Some(custom) => custom.schema.prune(object),
-            None => served
+        if let Some(custom) = &served.custom {
+            let unknown = custom.schema.prune(object);
+            problems.extend(
+                unknown
+                    .into_iter()
+                    .map(|path| format!("unknown field {path:?}")),
+            );
+            custom.schema.default(object);
+        } else {
+            let unknown = served
                 .merge()
                 .decode(object)
-                .map_err(|why| undecodable(served, request, object, &why))?,
-        };
-        problems.extend(
-            unknown
-                .into_iter()
-                .map(|path| format!("unknown field {path:?}")),
-        );
-        match &served.custom {
-            Some(custom) => custom.schema.default(object),
-            None => {
-                patch::drop_nulls(object);
-                kinds::default(&served.storage, object);
-                served.merge().complete(object);
-            }
+                .map_err(|why| undecodable(served, request, object, &why))?;
+            problems.extend(
+                unknown
+                    .into_iter()
+                    .map(|path| format!("unknown field {path:?}")),
+            );
+            patch::drop_nulls(object);
+            kinds::default(&served.storage, object);
+            served.merge().complete(object);
         }
         match request.options.field_validation.as_str() {
             _ if problems.is_empty() => Ok(Vec::new()),

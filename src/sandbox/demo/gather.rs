@@ -193,7 +193,7 @@ pub(super) fn events<'a>(
     let view = |(last, event): (Timestamp, &Event)| {
         let count = event.series.as_ref().map_or(1, |series| series.count);
         EventView {
-            key: format!("{} {count}", event.metadata.uid),
+            key: event.metadata.uid.clone(),
             // An Event of the future has just happened.
             age: Duration::try_from(now.duration_since(last)).unwrap_or_default(),
             warning: event.kind == "Warning",

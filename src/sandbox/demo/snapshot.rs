@@ -111,7 +111,7 @@ pub(super) struct ReplicaView {
 /// An Event of the API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct EventView {
-    /// Identifies it, with its count.
+    /// Identifies it, repetitions included.
     pub(super) key: String,
     /// Since it was last seen.
     pub(super) age: Duration,

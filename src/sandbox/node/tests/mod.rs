@@ -116,10 +116,8 @@ impl World {
         let all = self.api.audit(0);
         let lines = all
             .iter()
+            .skip(all.len().saturating_sub(120))
             .filter(|event| event.verb != "get")
-            .rev()
-            .take(80)
-            .rev()
             .map(|event| {
                 format!(
                     "{} {} {} {} {}/{} {} {}",
