@@ -14,15 +14,18 @@ mod error;
 pub mod faults;
 mod http;
 mod info;
+mod openapi;
 mod options;
 mod patch;
 mod pods;
 mod protobuf;
+mod quantity;
 mod registry;
 mod request;
 mod schema;
 mod server;
 mod state;
+mod table;
 mod webhook;
 
 pub use audit::AuditEvent;

@@ -1,5 +1,7 @@
 //! Objects and lists as they are asked for: whole, as metadata, as a table.
 
+use std::sync::Arc;
+
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -7,108 +9,120 @@ use serde_json::{Value, json};
 
 use super::accept::{Media, Shape};
 use crate::apiserver::state::{Entry, Form, Page, Served};
-use crate::apiserver::{ApiError, ApiServer, webhook as webhooks};
+use crate::apiserver::{ApiError, ApiServer, table, webhook as webhooks};
 
-/// One object, complete, in the version that is served.
-pub(super) async fn object(
+/// Has objects converted that are stored in another version than they are served in, where that takes
+/// a webhook. `None`: it does not.
+async fn converted(
     server: &ApiServer,
     served: &Served,
-    entry: &Entry,
-) -> Result<Vec<u8>, ApiError> {
-    let mut out = Vec::with_capacity(entry.body.len() + 64);
-    item(server, served, entry, false, &mut out).await?;
-    Ok(out)
-}
-
-/// Writes one object. `typed`: without `apiVersion` and `kind`.
-async fn item(
-    server: &ApiServer,
-    served: &Served,
-    entry: &Entry,
-    typed: bool,
-    out: &mut Vec<u8>,
-) -> Result<(), ApiError> {
-    match &served.form {
-        Form::Webhook {
-            storage_api_version,
-            webhook,
-        } if *storage_api_version != served.api_version() => {
-            let mut object = entry.value();
-            object["apiVersion"] = storage_api_version.as_str().into();
-            object["kind"] = served.info.kind.as_str().into();
-            let desired = served.api_version();
-            for converted in webhooks::convert(server, vec![object], &desired, webhook).await? {
-                out.extend_from_slice(converted.to_string().as_bytes());
-            }
-        }
-        _ => served.write(entry, out, typed),
+    entries: &[Arc<Entry>],
+) -> Result<Option<Vec<Value>>, ApiError> {
+    let desired = served.api_version();
+    let Form::Webhook {
+        storage_api_version,
+        webhook,
+    } = &served.form
+    else {
+        return Ok(None);
+    };
+    if *storage_api_version == desired {
+        return Ok(None);
     }
-    Ok(())
+    let objects = entries.iter().map(|entry| {
+        let mut object = entry.value();
+        object["apiVersion"] = storage_api_version.as_str().into();
+        object["kind"] = served.info.kind.as_str().into();
+        object
+    });
+    webhooks::convert(server, objects.collect(), &desired, webhook)
+        .await
+        .map(Some)
 }
 
-/// The same as a value, for tables.
-async fn value(server: &ApiServer, served: &Served, entry: &Entry) -> Result<Value, ApiError> {
-    let bytes = object(server, served, entry).await?;
-    serde_json::from_slice(&bytes).map_err(ApiError::internal)
+/// Objects as values, for tables.
+async fn values(
+    server: &ApiServer,
+    served: &Served,
+    entries: &[Arc<Entry>],
+) -> Result<Vec<Value>, ApiError> {
+    if let Some(values) = converted(server, served, entries).await? {
+        return Ok(values);
+    }
+    let mut bytes = Vec::new();
+    entries
+        .iter()
+        .map(|entry| {
+            bytes.clear();
+            served.write(entry, &mut bytes, false);
+            serde_json::from_slice(&bytes).map_err(ApiError::internal)
+        })
+        .collect()
 }
 
 /// The metadata alone.
-fn partial(entry: &Entry, typed: bool, out: &mut Vec<u8>) -> Result<(), ApiError> {
+fn partial(entry: &Entry, out: &mut Vec<u8>) -> Result<(), ApiError> {
     #[derive(Deserialize)]
     struct Metadata<'a> {
         #[serde(borrow)]
         metadata: &'a RawValue,
     }
     let body: Metadata<'_> = serde_json::from_slice(&entry.body).map_err(ApiError::internal)?;
-    let head: &[u8] = if typed {
-        br#"{"metadata":"#
-    } else {
-        br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#
-    };
-    out.extend_from_slice(head);
+    out.extend_from_slice(
+        br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#,
+    );
     out.extend_from_slice(body.metadata.get().as_bytes());
     out.push(b'}');
     Ok(())
 }
 
-/// One object as `media` shapes it.
+/// One object as `media` shapes it. `columns`: whether a table says what its columns are.
 pub(super) async fn single(
     server: &ApiServer,
     served: &Served,
-    entry: &Entry,
+    entry: &Arc<Entry>,
     media: Media,
+    columns: bool,
 ) -> Result<Vec<u8>, ApiError> {
+    let mut out = Vec::with_capacity(entry.body.len() + 64);
     match media.shape {
-        Shape::Object => object(server, served, entry).await,
-        Shape::Metadata => {
-            let mut out = Vec::new();
-            partial(entry, false, &mut out)?;
-            Ok(out)
-        }
+        Shape::Object => match converted(server, served, std::slice::from_ref(entry)).await? {
+            Some(values) => {
+                for value in values {
+                    out.extend_from_slice(value.to_string().as_bytes());
+                }
+            }
+            None => served.write(entry, &mut out, false),
+        },
+        Shape::Metadata => partial(entry, &mut out)?,
         Shape::Table => {
-            let object = value(server, served, entry).await?;
-            let table = table(
-                server,
-                served,
-                &[object],
-                &json!({"resourceVersion": entry.rv.to_string()}),
-                true,
-            );
-            Ok(table.to_string().into_bytes())
+            let objects = values(server, served, std::slice::from_ref(entry)).await?;
+            let metadata = json!({"resourceVersion": entry.rv.to_string()});
+            out = tabulate(server, served, &objects, metadata, media, columns);
         }
     }
+    Ok(out)
 }
 
 /// A table of these objects.
-pub(super) fn table(
+fn tabulate(
     server: &ApiServer,
     served: &Served,
     objects: &[Value],
-    metadata: &Value,
+    metadata: Value,
+    media: Media,
     columns: bool,
-) -> Value {
-    let _ = (server, served, objects, metadata, columns);
-    json!({})
+) -> Vec<u8> {
+    let objects: Vec<&Value> = objects.iter().collect();
+    let table = table::table(
+        &served.info,
+        &objects,
+        metadata,
+        media.include,
+        columns,
+        server.now(),
+    );
+    table.to_string().into_bytes()
 }
 
 /// A list as `media` shapes it.
@@ -126,15 +140,10 @@ pub(super) async fn list(
         metadata["remainingItemCount"] = remaining.into();
     }
     if media.shape == Shape::Table {
-        let mut objects = Vec::with_capacity(page.entries.len());
-        for entry in &page.entries {
-            objects.push(value(server, served, entry).await?);
-        }
-        return Ok(table(server, served, &objects, &metadata, true)
-            .to_string()
-            .into_bytes());
+        let objects = values(server, served, &page.entries).await?;
+        return Ok(tabulate(server, served, &objects, metadata, media, true));
     }
-    let size: usize = page.entries.iter().map(|entry| entry.body.len() + 1).sum();
+    let size: usize = page.entries.iter().map(|entry| entry.body.len() + 64).sum();
     let mut out = Vec::with_capacity(size + 256);
     let (kind, api_version) = match media.shape {
         Shape::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
@@ -146,13 +155,26 @@ pub(super) async fn list(
         )
         .as_bytes(),
     );
-    for (index, entry) in page.entries.iter().enumerate() {
+    let comma = |out: &mut Vec<u8>, index: usize| {
         if index > 0 {
             out.push(b',');
         }
-        match media.shape {
-            Shape::Metadata => partial(entry, false, &mut out)?,
-            _ => item(server, served, entry, served.typed_items(), &mut out).await?,
+    };
+    match (media.shape, converted(server, served, &page.entries).await?) {
+        (Shape::Object, Some(values)) => {
+            for (index, value) in values.iter().enumerate() {
+                comma(&mut out, index);
+                out.extend_from_slice(value.to_string().as_bytes());
+            }
+        }
+        (shape, _) => {
+            for (index, entry) in page.entries.iter().enumerate() {
+                comma(&mut out, index);
+                match shape {
+                    Shape::Metadata => partial(entry, &mut out)?,
+                    _ => served.write(entry, &mut out, served.typed_items()),
+                }
+            }
         }
     }
     out.extend_from_slice(b"]}");
@@ -164,22 +186,13 @@ pub(super) async fn event(
     server: &ApiServer,
     served: &Served,
     kind: &str,
-    entry: &Entry,
+    entry: &Arc<Entry>,
     media: Media,
     columns: bool,
     out: &mut BytesMut,
 ) -> Result<(), ApiError> {
+    let object = single(server, served, entry, media, columns).await?;
     out.put_slice(format!(r#"{{"type":"{kind}","object":"#).as_bytes());
-    let object = match media.shape {
-        Shape::Table => {
-            let object = value(server, served, entry).await?;
-            let metadata = json!({"resourceVersion": entry.rv.to_string()});
-            table(server, served, &[object], &metadata, columns)
-                .to_string()
-                .into_bytes()
-        }
-        _ => single(server, served, entry, media).await?,
-    };
     out.put_slice(&object);
     out.put_slice(b"}\n");
     Ok(())
@@ -191,26 +204,30 @@ pub(super) fn bookmark(served: &Served, rv: u64, initial: bool, media: Media) ->
     if initial {
         metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
     }
+    let partial = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
     let object = match media.shape {
         Shape::Object => {
             json!({"kind": served.info.kind, "apiVersion": served.api_version(), "metadata": metadata})
         }
-        Shape::Metadata => {
-            json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
-        }
-        Shape::Table => json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1",
-            "metadata": {"resourceVersion": rv.to_string()}, "columnDefinitions": null,
-            "rows": [{"cells": [], "object": {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
-                "metadata": metadata}}]}),
+        Shape::Metadata => partial,
+        Shape::Table => json!({
+            "kind": "Table",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": {"resourceVersion": rv.to_string()},
+            "columnDefinitions": null,
+            "rows": [{"cells": [], "object": partial}],
+        }),
     };
-    let mut line = json!({"type": "BOOKMARK", "object": object}).to_string();
-    line.push('\n');
-    line.into()
+    line("BOOKMARK", &object)
 }
 
 /// An error at the end of a watch.
 pub(super) fn error(error: &ApiError) -> Bytes {
-    let mut line = json!({"type": "ERROR", "object": error.status()}).to_string();
+    line("ERROR", &error.status())
+}
+
+fn line(kind: &str, object: &Value) -> Bytes {
+    let mut line = json!({"type": kind, "object": object}).to_string();
     line.push('\n');
     line.into()
 }

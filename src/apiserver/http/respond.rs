@@ -1,25 +1,18 @@
-//! One request, top to bottom: who, what, faults, the deed, faults again, the answer.
+//! One request: what it is for, and who answers it.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
 
-use http::header::{CONTENT_TYPE, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{HeaderValue, Method, Request as HttpRequest, Response};
+use http::{Method, Request as HttpRequest, Response};
 use hyper::body::Incoming;
-use serde_json::Value;
 
-use super::accept::{Media, takes_gzip};
-use super::answer::{self, Gzip};
+use super::accept::Media;
+use super::asked::Asked;
 use super::route::{self, Route};
-use super::stream::{self, Sickness};
-use super::{Body, Control, admin, body, document, never, page, pods};
-use crate::apiserver::audit::AuditEvent;
+use super::{Body, Control, admin, answer, body, document};
 use crate::apiserver::auth::Caller;
-use crate::apiserver::faults::{Fault, Subject};
-use crate::apiserver::registry::qualified;
-use crate::apiserver::request::{PatchKind, Request, Target, Verb};
-use crate::apiserver::state::{Answer, Reply};
+use crate::apiserver::state::method_not_allowed;
 use crate::apiserver::{ApiError, ApiServer};
 
 /// Answers a request.
@@ -36,7 +29,31 @@ pub(super) async fn respond(
             routed(&server, &control, &parts, route, incoming).await
         }
     }
-    .unwrap_or_else(|error| answer::failure(&error))
+    .unwrap_or_else(|error| refuse(&server, &parts, &error))
+}
+
+/// A failure. Paths of which nobody knows anything are answered in plain text, as in a real server.
+fn refuse(server: &ApiServer, parts: &Parts, error: &ApiError) -> Response<Body> {
+    if *error == ApiError::no_such_path() && !is_ours(server, parts.uri.path()) {
+        return answer::text(404, "404 page not found\n");
+    }
+    let media = Media::negotiate(&parts.headers).unwrap_or(Media::JSON);
+    answer::failure(error, media)
+}
+
+/// Whether a path is below `/api` or a group of built-in resources.
+fn is_ours(server: &ApiServer, path: &str) -> bool {
+    let mut parts = path.split('/').filter(|part| !part.is_empty());
+    match (parts.next(), parts.next()) {
+        (Some("api"), _) => true,
+        (Some("apis"), Some(group)) => {
+            let state = server.state();
+            state
+                .resources()
+                .any(|served| served.custom.is_none() && served.info.group == group)
+        }
+        _ => false,
+    }
 }
 
 async fn administer(
@@ -57,7 +74,11 @@ async fn routed(
     incoming: Incoming,
 ) -> Result<Response<Body>, ApiError> {
     let caller = Caller::of(&parts.headers, server.options());
-    match route.ok_or_else(ApiError::no_such_path)? {
+    let route = route.ok_or_else(ApiError::no_such_path)?;
+    if parts.method != Method::GET && !matches!(route, Route::Resource(_)) {
+        return Err(method_not_allowed());
+    }
+    match route {
         Route::Health(name) => {
             let verbose = parts
                 .uri
@@ -104,353 +125,4 @@ fn metrics(server: &ApiServer) -> String {
         ));
     }
     text
-}
-
-/// A request for a resource.
-struct Asked {
-    caller: String,
-    request: Request,
-    media: Media,
-    /// As faults and the audit name it.
-    resource: String,
-    faults: Vec<Fault>,
-}
-
-impl Asked {
-    fn new(
-        server: &ApiServer,
-        caller: &Caller,
-        parts: &Parts,
-        target: Target,
-    ) -> Result<Self, ApiError> {
-        let (mut options, watch) = route::options(parts.uri.query().unwrap_or_default())?;
-        let mut target = target;
-        let reaches_pod = pods::reaches_pod(&target);
-        let named = target.name.is_some();
-        let verb = match parts.method {
-            Method::GET | Method::HEAD if watch && target.subresource.is_none() => Verb::Watch,
-            Method::GET | Method::HEAD if named => Verb::Get,
-            Method::GET | Method::HEAD => Verb::List,
-            Method::POST => Verb::Create,
-            Method::PUT if named => Verb::Update,
-            Method::PATCH if named && reaches_pod => Verb::Patch(PatchKind::Merge),
-            Method::PATCH if named => {
-                let custom = server
-                    .state()
-                    .find(&target.group, &target.version, &target.resource)
-                    .is_some_and(|served| served.custom.is_some());
-                Verb::Patch(body::patch_kind(&parts.headers, custom)?)
-            }
-            Method::DELETE if named => Verb::Delete,
-            Method::DELETE => Verb::DeleteCollection,
-            _ => return Err(crate::apiserver::state::method_not_allowed()),
-        };
-        if verb == Verb::Watch
-            && let Some(name) = target.name.take()
-        {
-            options.field_selector = format!("metadata.name={name}");
-        }
-        caller.may(verb, &target)?;
-        let plural = match &target.subresource {
-            Some(subresource) => format!("{}/{subresource}", target.resource),
-            None => target.resource.clone(),
-        };
-        let resource = qualified(&plural, &target.group);
-        let faults = server.faults().decide(Subject {
-            client: &caller.name,
-            verb: verb.name(),
-            resource: &resource,
-            namespace: target.namespace.as_deref().unwrap_or_default(),
-            name: target.name.as_deref().unwrap_or_default(),
-        });
-        Ok(Self {
-            caller: caller.name.clone(),
-            media: if reaches_pod {
-                Media::JSON
-            } else {
-                Media::negotiate(&parts.headers)?
-            },
-            request: Request {
-                verb,
-                target,
-                options,
-                body: Value::Null,
-                duplicates: Vec::new(),
-                agent: caller.agent.clone(),
-            },
-            resource,
-            faults,
-        })
-    }
-
-    async fn answer(
-        mut self,
-        server: &ApiServer,
-        control: &Arc<Control>,
-        parts: &Parts,
-        incoming: Incoming,
-    ) -> Result<Response<Body>, ApiError> {
-        for fault in &self.faults {
-            match fault {
-                Fault::Delay { milliseconds } => {
-                    tokio::time::sleep(Duration::from_millis(*milliseconds)).await
-                }
-                Fault::GoAway => control.wind_down(),
-                _ => {}
-            }
-        }
-        if self.faults.contains(&Fault::DropBefore) {
-            self.record(server, 0, false);
-            control.break_off();
-            return never().await;
-        }
-        if let Some(error) = self.faults.iter().find_map(refusal) {
-            self.record(server, error.code, false);
-            return Err(error);
-        }
-        if pods::reaches_pod(&self.request.target) {
-            let target = &self.request.target;
-            let response = if target.subresource.as_deref() == Some("log") {
-                pods::log(server, target, parts.uri.query().unwrap_or_default()).await
-            } else {
-                pods::proxy(server, target, parts, incoming).await
-            };
-            let code = response
-                .as_ref()
-                .map_or_else(|error| error.code, |response| response.status().as_u16());
-            self.record(server, code, false);
-            return response.map(|response| self.damage(response));
-        }
-        if self.request.verb.writes() {
-            let deletes = matches!(self.request.verb, Verb::Delete | Verb::DeleteCollection);
-            if !matches!(self.request.verb, Verb::Patch(_)) {
-                body::check_language(&parts.headers)?;
-            }
-            let bytes = body::read(incoming).await?;
-            if !(deletes && bytes.is_empty()) {
-                (self.request.body, self.request.duplicates) = body::parse(&bytes)?;
-            }
-        }
-        let outcome = self.carry_out(server).await;
-        let (code, wrote) = match &outcome {
-            Ok((answer, wrote)) => (code(answer), *wrote),
-            Err(error) => (error.code, false),
-        };
-        self.record(server, code, wrote);
-        for fault in &self.faults {
-            if let Fault::DelayAnswer { milliseconds } = fault {
-                tokio::time::sleep(Duration::from_millis(*milliseconds)).await;
-            }
-        }
-        if self.faults.contains(&Fault::DropAfter) {
-            control.break_off();
-            return never().await;
-        }
-        server.faults().thawed().await;
-        let response = match outcome {
-            Ok((Done::Answer(answer), _)) => self.render(server, parts, answer).await?,
-            Ok((Done::Watch(watch), _)) => self.stream(server, *watch),
-            Ok((Done::Failed(error), _)) => self.streamed(stream::failed(&error)),
-            Err(error) => answer::failure(&error),
-        };
-        Ok(self.damage(response))
-    }
-
-    async fn carry_out(&self, server: &ApiServer) -> Result<(Done, bool), ApiError> {
-        let request = &self.request;
-        let stale = self.faults.iter().find_map(|fault| match fault {
-            Fault::Stale { versions } => Some(*versions),
-            _ => None,
-        });
-        let answer = match request.verb {
-            Verb::Get => {
-                let state = server.state();
-                match stale {
-                    Some(back) => state.stale_get(request, back)?,
-                    None => state.get(request)?,
-                }
-            }
-            Verb::List => {
-                let state = server.state();
-                let (page, served) = match stale {
-                    Some(back) => state.stale_list(request, back)?,
-                    None => state.list(request)?,
-                };
-                let warnings = served.deprecation().into_iter().collect();
-                Answer {
-                    reply: Reply::Page { page, served },
-                    warnings,
-                }
-            }
-            Verb::Watch => {
-                // The request is judged before anything is said; what is too old is said in the stream.
-                return match server.state().watch(request) {
-                    Ok(_) if self.faults.contains(&Fault::Gone) => {
-                        let error = ApiError::expired("too old resource version: 1 (2)");
-                        Ok((Done::Failed(error), false))
-                    }
-                    Ok(watch) => Ok((Done::Watch(Box::new(watch)), false)),
-                    Err(error) if error.code == 410 => Ok((Done::Failed(error), false)),
-                    Err(error) => Err(error),
-                };
-            }
-            _ => {
-                let (answer, wrote) = server.write(request).await?;
-                return Ok((Done::Answer(answer), wrote));
-            }
-        };
-        Ok((Done::Answer(answer), false))
-    }
-
-    async fn render(
-        &self,
-        server: &ApiServer,
-        parts: &Parts,
-        answer: Answer,
-    ) -> Result<Response<Body>, ApiError> {
-        let gzip = if self.faults.contains(&Fault::Gzip) {
-            Gzip::Always
-        } else if takes_gzip(&parts.headers) {
-            Gzip::Large
-        } else {
-            Gzip::No
-        };
-        let (code, json) = match answer.reply {
-            Reply::Object {
-                code,
-                entry,
-                served,
-            } => (
-                code,
-                page::single(server, &served, &entry, self.media).await?,
-            ),
-            Reply::Page { page, served } => {
-                (200, page::list(server, &served, &page, self.media).await?)
-            }
-            Reply::Value { code, value } => (code, value.to_string().into_bytes()),
-        };
-        let mut response = answer::document(code, json, self.media, gzip);
-        answer::warn(&mut response, &answer.warnings);
-        Ok(response)
-    }
-
-    fn stream(&self, server: &ApiServer, watch: crate::apiserver::state::Watch) -> Response<Body> {
-        let mut sickness = Sickness::default();
-        for fault in &self.faults {
-            match fault {
-                Fault::Silent => sickness.silent = true,
-                Fault::NoBookmark => sickness.unmarked = true,
-                Fault::BookmarkStorm { count } => sickness.storm = Some(*count),
-                Fault::HalfFrame => sickness.half = true,
-                Fault::Reset { after_bytes } => sickness.reset = Some(*after_bytes),
-                _ => {}
-            }
-        }
-        let timeout = self.request.options.timeout_seconds;
-        self.streamed(stream::body(
-            server.clone(),
-            watch,
-            self.media,
-            timeout,
-            sickness,
-        ))
-    }
-
-    fn streamed(&self, body: Body) -> Response<Body> {
-        let mut response = Response::new(body);
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(
-            http::header::CACHE_CONTROL,
-            HeaderValue::from_static("no-cache, private"),
-        );
-        headers.remove(TRANSFER_ENCODING);
-        response
-    }
-
-    /// Cuts an answer short.
-    fn damage(&self, response: Response<Body>) -> Response<Body> {
-        if self.request.verb == Verb::Watch {
-            return response;
-        }
-        for fault in &self.faults {
-            match fault {
-                Fault::Reset { after_bytes } => {
-                    let limit = *after_bytes;
-                    return response.map(|body| answer::cut(body, limit));
-                }
-                Fault::HalfFrame => return response.map(answer::half),
-                _ => {}
-            }
-        }
-        response
-    }
-
-    fn record(&self, server: &ApiServer, code: u16, wrote: bool) {
-        let target = &self.request.target;
-        let name = target.name.clone().or_else(|| {
-            self.request.body["metadata"]["name"]
-                .as_str()
-                .map(str::to_owned)
-        });
-        server.record(AuditEvent {
-            sequence: 0,
-            at: server.now(),
-            client: self.caller.clone(),
-            verb: self.request.verb.name(),
-            resource: self.resource.clone(),
-            namespace: target.namespace.clone().unwrap_or_default(),
-            name: name.unwrap_or_default(),
-            code,
-            version: server.resource_version(),
-            wrote,
-            faults: self.faults.iter().map(Fault::name).collect(),
-        });
-    }
-}
-
-/// A request that was carried out.
-enum Done {
-    Answer(Answer),
-    Watch(Box<crate::apiserver::state::Watch>),
-    /// A watch that has only an error to tell.
-    Failed(ApiError),
-}
-
-fn code(done: &Done) -> u16 {
-    match done {
-        Done::Answer(answer) => match &answer.reply {
-            Reply::Object { code, .. } | Reply::Value { code, .. } => *code,
-            Reply::Page { .. } => 200,
-        },
-        Done::Watch(_) => 200,
-        Done::Failed(error) => error.code,
-    }
-}
-
-/// The failure that a fault means, in the words in which real servers say it.
-fn refusal(fault: &Fault) -> Option<ApiError> {
-    let (code, retry_after) = match fault {
-        Fault::Status { code, retry_after } => (*code, *retry_after),
-        _ => return None,
-    };
-    let (reason, message) = match code {
-        429 => (
-            "TooManyRequests",
-            "Too many requests, please try again later.",
-        ),
-        500 => (
-            "InternalError",
-            "Internal error occurred: etcdserver: request timed out",
-        ),
-        503 => ("ServiceUnavailable", "apiserver is shutting down"),
-        504 => (
-            "Timeout",
-            "Timeout: request did not complete within the allotted timeout",
-        ),
-        _ => ("", "a fault was asked for"),
-    };
-    let mut error = ApiError::new(code, reason, message);
-    error.retry_after = retry_after;
-    Some(error)
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::grace::{Grace, bump_generation, grace, later, mark, shorten};
 use super::metadata::{FOREGROUND, ORPHAN};
 use super::object::{Entry, key, metadata, texts};
 use super::update::named;
@@ -15,7 +15,7 @@ use crate::apiserver::{ApiError, Cause};
 /// How to delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Deletion {
-    grace: Option<i64>,
+    pub(super) grace: Option<i64>,
     propagation: Option<String>,
     orphan_dependents: Option<bool>,
     uid: Option<String>,
@@ -310,94 +310,6 @@ impl State {
             .push_back((Arc::clone(&served.storage), Arc::clone(&entry.key)));
         Ok(Deleted::Pending(entry))
     }
-}
-
-/// What becomes of a grace period.
-enum Grace {
-    /// The kind knows none.
-    None,
-    /// It ends so many seconds after now, or after what it was before.
-    Given(i64),
-    /// It runs already, and ends no later than was asked for.
-    Pending,
-}
-
-fn grace(served: &Served, object: &Value, deletion: &Deletion) -> Grace {
-    if served.storage.as_ref() != "pods" {
-        return Grace::None;
-    }
-    let asked = deletion
-        .grace
-        .map(|seconds| if seconds < 0 { 1 } else { seconds });
-    if !object["metadata"]["deletionTimestamp"].is_null() {
-        let running = object["metadata"]["deletionGracePeriodSeconds"]
-            .as_i64()
-            .unwrap_or_default();
-        return match asked {
-            _ if running == 0 => Grace::None,
-            Some(asked) if asked < running => Grace::Given(asked),
-            _ => Grace::Pending,
-        };
-    }
-    let ended = matches!(
-        object["status"]["phase"].as_str(),
-        Some("Failed" | "Succeeded")
-    );
-    let unscheduled = object["spec"]["nodeName"]
-        .as_str()
-        .unwrap_or_default()
-        .is_empty();
-    if ended || unscheduled {
-        return Grace::Given(0);
-    }
-    let own = object["spec"]["terminationGracePeriodSeconds"]
-        .as_i64()
-        .unwrap_or_default();
-    Grace::Given(asked.unwrap_or(own))
-}
-
-/// Moves the end of a grace period forward.
-fn shorten(object: &mut Value, seconds: i64, now: Timestamp) {
-    let running = object["metadata"]["deletionGracePeriodSeconds"]
-        .as_i64()
-        .unwrap_or_default();
-    let end = object["metadata"]["deletionTimestamp"]
-        .as_str()
-        .and_then(|text| text.parse::<Timestamp>().ok())
-        .unwrap_or(now);
-    let earlier = end
-        .saturating_add(SignedDuration::from_secs(seconds - running))
-        .unwrap_or(now);
-    let (end, seconds) = if earlier < now {
-        (now, seconds.min(1))
-    } else {
-        (earlier, seconds)
-    };
-    let metadata = metadata(object);
-    metadata.insert("deletionTimestamp".to_owned(), format!("{end:.0}").into());
-    metadata.insert("deletionGracePeriodSeconds".to_owned(), seconds.into());
-}
-
-/// Marks what waits for its finalizers.
-fn mark(object: &mut Value, deleting: bool, now: Timestamp) {
-    if !deleting {
-        bump_generation(object);
-        metadata(object).insert("deletionTimestamp".to_owned(), format!("{now:.0}").into());
-    }
-    metadata(object).insert("deletionGracePeriodSeconds".to_owned(), 0.into());
-}
-
-fn bump_generation(object: &mut Value) {
-    if let Some(generation) = object["metadata"]["generation"].as_i64() {
-        object["metadata"]["generation"] = (generation + 1).into();
-    }
-}
-
-fn later(now: Timestamp, seconds: i64) -> String {
-    let end = now
-        .saturating_add(SignedDuration::from_secs(seconds))
-        .unwrap_or(Timestamp::MAX);
-    format!("{end:.0}")
 }
 
 fn check_preconditions(

@@ -10,6 +10,7 @@ mod delete;
 mod dice;
 mod events;
 mod gc;
+mod grace;
 mod kinds;
 mod metadata;
 mod names;

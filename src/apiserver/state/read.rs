@@ -99,6 +99,7 @@ impl State {
             .range_at(&key, &key, then)?
             .into_iter()
             .find(|entry| entry.key == key)
+            .cloned()
             .ok_or_else(|| served.not_found(name))?;
         Ok(Answer {
             reply: Reply::Object {
@@ -124,7 +125,7 @@ impl State {
             At::Latest => self.version,
             At::Exactly(rv) => rv,
         };
-        let entries = storage.range_at(&prefix, &start, rv).map_err(|_| {
+        let mut entries = storage.range_at(&prefix, &start, rv).map_err(|_| {
             if start.is_empty() {
                 ApiError::expired("The resourceVersion for the provided list is too old.")
             } else {
@@ -132,7 +133,6 @@ impl State {
             }
         })?;
         let selective = !labels.is_empty() || !fields.is_empty();
-        let mut entries = entries;
         if selective {
             entries.retain(|entry| labels.matches(entry) && fields.matches(entry));
         }
@@ -140,25 +140,17 @@ impl State {
             .limit
             .and_then(|limit| usize::try_from(limit).ok())
             .filter(|limit| *limit > 0);
-        let mut page = Page {
-            entries,
+        let left = limit.map_or(0, |limit| entries.len().saturating_sub(limit));
+        entries.truncate(entries.len() - left);
+        let next = entries.last().filter(|_| left > 0).map(|last| {
+            encode_continue(&format!("{}\0", last.key), i64::try_from(rv).unwrap_or(-1))
+        });
+        Ok(Page {
+            entries: entries.into_iter().cloned().collect(),
             rv,
-            next: None,
-            remaining: None,
-        };
-        if let Some(limit) = limit
-            && page.entries.len() > limit
-        {
-            let left = page.entries.len() - limit;
-            page.entries.truncate(limit);
-            let last = &page.entries[limit - 1].key;
-            page.next = Some(encode_continue(
-                &format!("{last}\0"),
-                i64::try_from(rv).unwrap_or(-1),
-            ));
-            page.remaining = (!selective).then_some(left);
-        }
-        Ok(page)
+            next,
+            remaining: (left > 0 && !selective).then_some(left),
+        })
     }
 
     /// Label and field selectors of a request.

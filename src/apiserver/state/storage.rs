@@ -101,27 +101,26 @@ impl Storage {
         prefix: &str,
         start: &str,
         rv: u64,
-    ) -> Result<Vec<Arc<Entry>>, TooOld> {
+    ) -> Result<Vec<&Arc<Entry>>, TooOld> {
         self.remembers(rv)?;
         let mut since = self.since(rv)?.rev().peekable();
         if since.peek().is_none() {
-            return Ok(self.range(prefix, start).cloned().collect());
+            return Ok(self.range(prefix, start).collect());
         }
         // Going back in time, the last to speak about an object is who changed it first.
         let mut undone: BTreeMap<&str, Option<&Arc<Entry>>> = BTreeMap::new();
         for event in since {
             undone.insert(event.key(), event.old.as_ref());
         }
-        let mut entries: Vec<Arc<Entry>> = self
+        let mut entries: Vec<&Arc<Entry>> = self
             .range(prefix, start)
             .filter(|entry| !undone.contains_key(&*entry.key))
-            .cloned()
             .collect();
         let then = undone
             .into_values()
             .flatten()
             .filter(|entry| entry.key.starts_with(prefix) && &*entry.key >= start);
-        entries.extend(then.cloned());
+        entries.extend(then);
         entries.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(entries)
     }

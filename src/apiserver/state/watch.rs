@@ -110,6 +110,7 @@ impl State {
             watch.initial = entries
                 .into_iter()
                 .filter(|entry| watch.selects(entry))
+                .cloned()
                 .collect();
         }
         Ok(watch)

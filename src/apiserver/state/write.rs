@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::object::{key, metadata, text};
 use super::{Answer, Context, Halt, Reply, Served, State, convert, crd, kinds, metadata as meta};
 use crate::apiserver::patch::{self, Writer};
-use crate::apiserver::request::Request;
+use crate::apiserver::request::{PatchKind, Request, Verb};
 use crate::apiserver::{ApiError, Cause};
 
 impl State {
@@ -42,6 +42,11 @@ impl State {
         meta::initialise(&mut object, &uid, &now, || self.dice.suffix());
         let name = text(&object, "name").to_owned();
         let mut warnings = self.decode(served, request, &mut object)?;
+        if served.traits.status
+            && let Some(object) = object.as_object_mut()
+        {
+            object.remove("status");
+        }
         if !applied {
             let api_version = served.api_version();
             let writer = writer(request, "", &api_version, &now);
@@ -49,11 +54,6 @@ impl State {
         }
         self.admit(served, namespace, &name)?;
 
-        if served.traits.status
-            && let Some(object) = object.as_object_mut()
-        {
-            object.remove("status");
-        }
         if served.traits.generation {
             metadata(&mut object).insert("generation".to_owned(), 1.into());
         }
@@ -112,40 +112,35 @@ impl State {
         object: &mut Value,
     ) -> Result<Vec<String>, ApiError> {
         let mut problems = request.duplicates.clone();
-        let kind = &served.info.kind;
-        let refuse = |problem: &str| {
-            let version = &served.info.version;
-            ApiError::bad_request(format!(
-                "{kind} in version {version:?} cannot be handled as a {kind}: {problem}"
-            ))
-        };
-        let unknown = match &served.custom {
-            Some(custom) => custom.schema.prune(object),
-            None => served
+        if let Some(custom) = &served.custom {
+            let unknown = custom.schema.prune(object);
+            problems.extend(
+                unknown
+                    .into_iter()
+                    .map(|path| format!("unknown field {path:?}")),
+            );
+            custom.schema.default(object);
+        } else {
+            let unknown = served
                 .merge()
-                .decode(kind, object)
-                .map_err(|problem| refuse(&problem))?,
-        };
-        problems.extend(
-            unknown
-                .into_iter()
-                .map(|path| format!("unknown field {path:?}")),
-        );
-        match &served.custom {
-            Some(custom) => custom.schema.default(object),
-            None => {
-                patch::drop_nulls(object);
-                kinds::default(&served.storage, object);
-                served.merge().complete(object);
-            }
+                .decode(object)
+                .map_err(|why| undecodable(served, request, object, &why))?;
+            problems.extend(
+                unknown
+                    .into_iter()
+                    .map(|path| format!("unknown field {path:?}")),
+            );
+            patch::drop_nulls(object);
+            kinds::default(&served.storage, object);
+            served.merge().complete(object);
         }
         match request.options.field_validation.as_str() {
             _ if problems.is_empty() => Ok(Vec::new()),
             "Ignore" => Ok(Vec::new()),
-            "Strict" => Err(refuse(&format!(
-                "strict decoding error: {}",
-                problems.join(", ")
-            ))),
+            "Strict" => {
+                let why = format!("strict decoding error: {}", problems.join(", "));
+                Err(undecodable(served, request, object, &why))
+            }
             _ => Ok(problems),
         }
     }
@@ -167,6 +162,24 @@ impl State {
             causes,
         ))
     }
+}
+
+/// Refuses an object that can't be decoded: what was sent, or what a patch has made.
+fn undecodable(served: &Served, request: &Request, object: &Value, why: &str) -> ApiError {
+    let patched = matches!(request.verb, Verb::Patch(kind) if kind != PatchKind::Apply);
+    if patched && served.custom.is_none() {
+        let cause = Cause::invalid("patch", &Value::from(object.to_string()), why);
+        let mut error = ApiError::invalid("", "", "", &[cause]);
+        if let Some(details) = error.details.as_object_mut() {
+            details.retain(|field, _| field == "causes");
+        }
+        return error;
+    }
+    ApiError::bad_request(format!(
+        "{kind} in version {:?} cannot be handled as a {kind}: {why}",
+        served.info.version,
+        kind = served.info.kind
+    ))
 }
 
 /// Who writes.

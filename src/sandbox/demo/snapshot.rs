@@ -51,6 +51,8 @@ pub(super) struct ClusterView {
     pub(super) primary: String,
     /// Where the primary moves to; empty for nowhere.
     pub(super) target: String,
+    /// MySQL's version; empty before there is a primary.
+    pub(super) version: String,
     /// Who may acknowledge commits, in words.
     pub(super) quorum: String,
     /// Kind and step of the operation under way; empty for none.
@@ -111,7 +113,7 @@ pub(super) struct ReplicaView {
 /// An Event of the API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct EventView {
-    /// Identifies it, with its count.
+    /// Identifies it, repetitions included.
     pub(super) key: String,
     /// Since it was last seen.
     pub(super) age: Duration,

@@ -129,6 +129,10 @@ impl Network {
         if mine != Some(id) {
             return;
         }
+        if self.is_frozen(replica) {
+            // It will see what has come meanwhile first.
+            return self.schedule(now + RETRY, Event::Silence(id));
+        }
         if until > now {
             return self.schedule(until, Event::Silence(id));
         }

@@ -157,7 +157,13 @@ impl Network {
         };
         let held = &mut link.pipes[way as usize].held;
         if held_up || !held.is_empty() {
-            held.push_back(message);
+            // One sign of life is as good as many.
+            if !matches!(
+                (&message, held.back()),
+                (Message::Heartbeat, Some(Message::Heartbeat))
+            ) {
+                held.push_back(message);
+            }
         } else {
             self.deliver(id, way, message, now);
         }

@@ -41,6 +41,8 @@ pub(super) enum Event {
     Arrive(LinkId, Way, Message),
     /// A clone comes to its next step.
     Clone(ProcessId, u64),
+    /// SIGTERM reaches a process.
+    Terminate(ProcessId),
     /// A server that shuts down gives up waiting for acknowledgements.
     GiveUp(ProcessId),
     /// A server has shut down.
@@ -62,6 +64,7 @@ impl Event {
             | Self::Connect(id, _)
             | Self::Attach(id, ..)
             | Self::Clone(id, _)
+            | Self::Terminate(id)
             | Self::GiveUp(id)
             | Self::ShutDown(id)
             | Self::NotStarted(id, _) => Some(*id),
@@ -176,6 +179,9 @@ impl Network {
             Event::Silence(link) => self.silence(link, now),
             Event::Arrive(link, way, message) => self.arrive(link, way, message, now),
             Event::Clone(id, token) => self.clone_step(id, token, now),
+            Event::Terminate(id) => {
+                self.terminate(id, now);
+            }
             Event::GiveUp(id) => self.give_up(id, now),
             Event::ShutDown(id) => {
                 self.with(id, |_, data| data.clean = true);
@@ -250,6 +256,10 @@ impl Network {
         let Some(process) = self.processes.get_mut(&id) else {
             return false;
         };
+        if process.frozen {
+            process.stalled.push_back(Event::Terminate(id));
+            return true;
+        }
         if process.stage == Stage::Ending {
             return true;
         }

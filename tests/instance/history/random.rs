@@ -6,7 +6,7 @@ use super::{
 };
 
 /// Seeds of random histories.
-const SEEDS: std::ops::Range<u64> = 0..6;
+const SEEDS: std::ops::Range<u64> = 0..10;
 /// How many steps they have.
 const STEPS: u64 = 16;
 

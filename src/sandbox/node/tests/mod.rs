@@ -116,6 +116,7 @@ impl World {
         let all = self.api.audit(0);
         let lines = all
             .iter()
+            .skip(all.len().saturating_sub(120))
             .filter(|event| event.verb != "get")
             .map(|event| {
                 format!(
