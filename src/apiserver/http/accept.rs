@@ -2,8 +2,10 @@
 
 use http::HeaderMap;
 use http::header::ACCEPT;
+use serde_json::json;
 
 use crate::apiserver::ApiError;
+use crate::apiserver::table::IncludeObject;
 
 /// What an answer shows of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +25,8 @@ pub(super) struct Media {
     pub(super) yaml: bool,
     /// Aggregated discovery was asked for.
     pub(super) aggregated: bool,
+    /// What goes with each row of a table.
+    pub(super) include: IncludeObject,
 }
 
 impl Media {
@@ -31,6 +35,7 @@ impl Media {
         shape: Shape::Object,
         yaml: false,
         aggregated: false,
+        include: IncludeObject::Metadata,
     };
 
     /// Takes the first thing of an `Accept` header that can be had.
@@ -42,34 +47,56 @@ impl Media {
             .get_all(ACCEPT)
             .iter()
             .filter_map(|value| value.to_str().ok())
-            .collect();
-        let mut asked = values
-            .iter()
             .flat_map(|value| value.split(','))
             .map(str::trim)
-            .filter(|part| !part.is_empty());
-        let mut any = false;
-        for part in asked.by_ref() {
-            any = true;
-            if let Some(media) = understand(part) {
-                return Ok(media);
+            .filter(|part| !part.is_empty())
+            .collect();
+        if values.is_empty() {
+            return Ok(Self::JSON);
+        }
+        if let Some(media) = values.iter().find_map(|part| understand(part)) {
+            return Ok(media);
+        }
+        // Two layers of a real server refuse, each in its words.
+        let spoken = values.iter().any(|part| SPOKEN.contains(&essence(part)));
+        Err(if spoken {
+            let message = format!(
+                "only the following media types are accepted: {}",
+                SPOKEN[..3].join(", ")
+            );
+            ApiError::new(406, "NotAcceptable", message)
+        } else {
+            let known = SPOKEN[..3].join(", ");
+            ApiError {
+                details: json!({}),
+                ..ApiError::new(
+                    406,
+                    "NotAcceptable",
+                    format!("406: Not Acceptable\n\nAvailable representations: {known}"),
+                )
             }
-        }
-        if any {
-            return Err(ApiError::new(
-                406,
-                "NotAcceptable",
-                "only the following media types are accepted: application/json, application/yaml",
-            ));
-        }
-        Ok(Self::JSON)
+        })
     }
+}
+
+/// What a real server can write. (Protobuf is read here, but not written: clients that take it take
+/// JSON as well.)
+const SPOKEN: [&str; 4] = [
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+    "*/*",
+];
+
+/// A media type without its parameters.
+fn essence(part: &str) -> &str {
+    part.split(';').next().unwrap_or_default().trim()
 }
 
 fn understand(part: &str) -> Option<Media> {
     let mut pieces = part.split(';').map(str::trim);
     let yaml = match pieces.next()? {
-        "application/json" | "*/*" | "application/*" | "text/plain" | "text/html" => false,
+        "application/json" | "*/*" => false,
         "application/yaml" => true,
         _ => return None,
     };
@@ -97,6 +124,7 @@ fn understand(part: &str) -> Option<Media> {
         shape,
         yaml,
         aggregated,
+        include: IncludeObject::Metadata,
     })
 }
 

@@ -94,8 +94,8 @@ pub(super) fn value(code: u16, value: &Value, media: Media) -> Response<Body> {
 }
 
 /// A failure as a `Status`.
-pub(super) fn failure(error: &ApiError) -> Response<Body> {
-    let mut response = value(error.code, &error.status(), Media::JSON);
+pub(super) fn failure(error: &ApiError, media: Media) -> Response<Body> {
+    let mut response = value(error.code, &error.status(), media);
     if let Some(seconds) = error.retry_after {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }

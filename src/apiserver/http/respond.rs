@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use http::request::Parts;
-use http::{Request as HttpRequest, Response};
+use http::{Method, Request as HttpRequest, Response};
 use hyper::body::Incoming;
 
 use super::accept::Media;
@@ -12,6 +12,7 @@ use super::asked::Asked;
 use super::route::{self, Route};
 use super::{Body, Control, admin, answer, body, document};
 use crate::apiserver::auth::Caller;
+use crate::apiserver::state::method_not_allowed;
 use crate::apiserver::{ApiError, ApiServer};
 
 /// Answers a request.
@@ -28,7 +29,31 @@ pub(super) async fn respond(
             routed(&server, &control, &parts, route, incoming).await
         }
     }
-    .unwrap_or_else(|error| answer::failure(&error))
+    .unwrap_or_else(|error| refuse(&server, &parts, &error))
+}
+
+/// A failure. Paths of which nobody knows anything are answered in plain text, as in a real server.
+fn refuse(server: &ApiServer, parts: &Parts, error: &ApiError) -> Response<Body> {
+    if *error == ApiError::no_such_path() && !is_ours(server, parts.uri.path()) {
+        return answer::text(404, "404 page not found\n");
+    }
+    let media = Media::negotiate(&parts.headers).unwrap_or(Media::JSON);
+    answer::failure(error, media)
+}
+
+/// Whether a path is below `/api` or a group of built-in resources.
+fn is_ours(server: &ApiServer, path: &str) -> bool {
+    let mut parts = path.split('/').filter(|part| !part.is_empty());
+    match (parts.next(), parts.next()) {
+        (Some("api"), _) => true,
+        (Some("apis"), Some(group)) => {
+            let state = server.state();
+            state
+                .resources()
+                .any(|served| served.custom.is_none() && served.info.group == group)
+        }
+        _ => false,
+    }
 }
 
 async fn administer(
@@ -49,7 +74,11 @@ async fn routed(
     incoming: Incoming,
 ) -> Result<Response<Body>, ApiError> {
     let caller = Caller::of(&parts.headers, server.options());
-    match route.ok_or_else(ApiError::no_such_path)? {
+    let route = route.ok_or_else(ApiError::no_such_path)?;
+    if parts.method != Method::GET && !matches!(route, Route::Resource(_)) {
+        return Err(method_not_allowed());
+    }
+    match route {
         Route::Health(name) => {
             let verbose = parts
                 .uri
