@@ -94,12 +94,17 @@ pub(super) fn value(code: u16, value: &Value, media: Media) -> Response<Body> {
 }
 
 /// A failure as a `Status`.
-pub(super) fn failure(error: &ApiError) -> Response<Body> {
-    let mut response = value(error.code, &error.status(), Media::JSON);
+pub(super) fn failure(error: &ApiError, media: Media) -> Response<Body> {
+    let mut response = value(error.code, &error.status(), media);
     if let Some(seconds) = error.retry_after {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
     response
+}
+
+/// 404 for a path that nobody knows: plain text, as Go's own servers say it.
+pub(super) fn unknown_path() -> Response<Body> {
+    text(404, "404 page not found\n")
 }
 
 /// Adds `Warning` headers.

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::accept::{Media, takes_gzip};
 use super::answer::{self, Gzip};
 use super::stream::{self, Sickness};
-use super::{Body, Control, body, never, page, pods, route};
+use super::{Body, Control, body, never, page, pods, query};
 use crate::apiserver::audit::AuditEvent;
 use crate::apiserver::auth::Caller;
 use crate::apiserver::faults::{Fault, Subject};
@@ -36,17 +36,18 @@ impl Asked {
         server: &ApiServer,
         caller: &Caller,
         parts: &Parts,
-        target: Target,
+        mut target: Target,
+        watched: bool,
     ) -> Result<Self, ApiError> {
-        let (mut options, watch) = route::options(parts.uri.query().unwrap_or_default())?;
-        let mut target = target;
+        let (mut options, watch) = query::options(parts.uri.query().unwrap_or_default())?;
         let reaches_pod = pods::reaches_pod(&target);
         let named = target.name.is_some();
         let verb = match parts.method {
-            Method::GET | Method::HEAD if watch && target.subresource.is_none() => Verb::Watch,
-            Method::GET | Method::HEAD if named => Verb::Get,
-            Method::GET | Method::HEAD => Verb::List,
-            Method::POST => Verb::Create,
+            Method::GET if watched || watch && !named => Verb::Watch,
+            Method::GET if named => Verb::Get,
+            Method::GET => Verb::List,
+            Method::HEAD if reaches_pod => Verb::Get,
+            Method::POST if !named || target.subresource.is_some() => Verb::Create,
             Method::PUT if named => Verb::Update,
             Method::PATCH if named && reaches_pod => Verb::Patch(PatchKind::Merge),
             Method::PATCH if named => {
@@ -66,6 +67,7 @@ impl Asked {
             options.field_selector = format!("metadata.name={name}");
         }
         caller.may(verb, &target)?;
+        query::check(verb, &options)?;
         let plural = match &target.subresource {
             Some(subresource) => format!("{}/{subresource}", target.resource),
             None => target.resource.clone(),
@@ -166,7 +168,7 @@ impl Asked {
             Ok((Done::Answer(answer), _)) => self.render(server, parts, answer).await?,
             Ok((Done::Watch(watch), _)) => self.stream(server, *watch),
             Ok((Done::Failed(error), _)) => self.streamed(stream::failed(&error)),
-            Err(error) => answer::failure(&error),
+            Err(error) => answer::failure(&error, self.media),
         };
         Ok(self.damage(response))
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use http::request::Parts;
-use http::{Request as HttpRequest, Response};
+use http::{Method, Request as HttpRequest, Response};
 use hyper::body::Incoming;
 
 use super::accept::Media;
@@ -12,6 +12,8 @@ use super::asked::Asked;
 use super::route::{self, Route};
 use super::{Body, Control, admin, answer, body, document};
 use crate::apiserver::auth::Caller;
+use crate::apiserver::registry;
+use crate::apiserver::state::method_not_allowed;
 use crate::apiserver::{ApiError, ApiServer};
 
 /// Answers a request.
@@ -28,7 +30,14 @@ pub(super) async fn respond(
             routed(&server, &control, &parts, route, incoming).await
         }
     }
-    .unwrap_or_else(|error| answer::failure(&error))
+    .unwrap_or_else(|error| {
+        // What no built-in group serves, nobody knows.
+        if error == ApiError::no_such_path() && !registry::is_builtin_path(parts.uri.path()) {
+            answer::unknown_path()
+        } else {
+            answer::failure(&error, Media::JSON)
+        }
+    })
 }
 
 async fn administer(
@@ -48,13 +57,31 @@ async fn routed(
     route: Option<Route>,
     incoming: Incoming,
 ) -> Result<Response<Body>, ApiError> {
-    let caller = Caller::of(&parts.headers, server.options());
-    match route.ok_or_else(ApiError::no_such_path)? {
+    let caller = Caller::of(&parts.headers, server.options())?;
+    let path = parts.uri.path();
+    let route = route.ok_or_else(ApiError::no_such_path)?;
+    let (target, watched) = match route {
+        Route::Resource(target) => (target, false),
+        Route::Watch(target) => (target, true),
+        document => {
+            caller.may_read(path)?;
+            if parts.method != Method::GET {
+                return Err(method_not_allowed());
+            }
+            return read(server, parts, &document);
+        }
+    };
+    server.count_request();
+    let asked = Asked::new(server, &caller, parts, target, watched)?;
+    asked.answer(server, control, parts, incoming).await
+}
+
+/// Answers what is no resource.
+fn read(server: &ApiServer, parts: &Parts, route: &Route) -> Result<Response<Body>, ApiError> {
+    match route {
         Route::Health(name) => {
-            let verbose = parts
-                .uri
-                .query()
-                .is_some_and(|query| query.contains("verbose"));
+            let query = parts.uri.query();
+            let verbose = query.is_some_and(|query| query.contains("verbose"));
             let text = if verbose {
                 format!("[+]ping ok\n{name} check passed\n")
             } else {
@@ -65,17 +92,10 @@ async fn routed(
         Route::Version => Ok(answer::value(200, &server.options().version, Media::JSON)),
         Route::Metrics => Ok(answer::text(200, metrics(server))),
         Route::Document => {
-            caller?;
-            let media = Media::negotiate(&parts.headers).unwrap_or(Media::JSON);
+            let media = Media::negotiate_document(&parts.headers)?;
             document::document(server, parts.uri.path(), &parts.headers, media)
         }
-        Route::Faults(_) => Err(ApiError::no_such_path()),
-        Route::Resource(target) => {
-            let caller = caller?;
-            server.count_request();
-            let asked = Asked::new(server, &caller, parts, target)?;
-            asked.answer(server, control, parts, incoming).await
-        }
+        Route::Faults(_) | Route::Resource(_) | Route::Watch(_) => Err(ApiError::no_such_path()),
     }
 }
 
