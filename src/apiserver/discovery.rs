@@ -219,11 +219,11 @@ fn api_group(group: &str, versions: &[&str]) -> Value {
 }
 
 /// Whether a group comes with the server; others come from definitions.
-fn is_builtin(group: &str) -> bool {
+pub(crate) fn is_builtin(group: &str) -> bool {
     !group.contains('.') || group.ends_with(".k8s.io")
 }
 
-fn verbs(info: &ResourceInfo) -> &'static [&'static str] {
+pub(crate) fn verbs(info: &ResourceInfo) -> &'static [&'static str] {
     match info.plural.as_str() {
         "bindings" if info.group.is_empty() => &["create"],
         "componentstatuses" if info.group.is_empty() => &["get", "list"],

@@ -14,6 +14,7 @@ mod error;
 pub mod faults;
 mod http;
 mod info;
+mod openapi;
 mod options;
 mod patch;
 mod pods;

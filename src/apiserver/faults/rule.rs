@@ -6,7 +6,7 @@ use super::Subject;
 
 /// Whose requests suffer what. Fields that are left out match everything.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub struct Rule {
     /// Name of the client: its token's, else its user agent. Its beginning is enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,6 +123,24 @@ impl Fault {
 }
 
 impl Rule {
+    /// Reads a rule from JSON.
+    ///
+    /// # Errors
+    /// What is wrong with it, members that mean nothing included.
+    pub fn from_json(value: &serde_json::Value) -> Result<Self, String> {
+        let rule: Self =
+            serde_json::from_value(value.clone()).map_err(|error| error.to_string())?;
+        let known = serde_json::to_value(&rule).map_err(|error| error.to_string())?;
+        let members = value.as_object().into_iter().flatten();
+        match members
+            .into_iter()
+            .find(|(name, value)| !value.is_null() && known.get(*name).is_none())
+        {
+            Some((unknown, _)) => Err(format!("unknown member {unknown:?}")),
+            None => Ok(rule),
+        }
+    }
+
     /// Every request suffers `fault`.
     #[must_use]
     pub fn always(fault: Fault) -> Self {
@@ -207,7 +225,7 @@ mod tests {
 
     #[test]
     fn rules_are_plain_json() {
-        let rule: Rule = serde_json::from_value(json!({
+        let rule = Rule::from_json(&json!({
             "verb": "write", "resource": "leases.coordination.k8s.io", "share": 0.5,
             "fault": "status", "code": 429, "retryAfter": 1
         }))
@@ -229,8 +247,10 @@ mod tests {
         assert!(rule.matches(subject("patch", "leases.coordination.k8s.io")));
         assert!(!rule.matches(subject("get", "leases.coordination.k8s.io")));
         assert!(!rule.matches(subject("patch", "pods")));
-        let back: Rule = serde_json::from_value(serde_json::to_value(&rule).unwrap()).unwrap();
+        let back = Rule::from_json(&serde_json::to_value(&rule).unwrap()).unwrap();
         assert_eq!(back, rule);
-        assert!(serde_json::from_value::<Rule>(json!({"fault": "what"})).is_err());
+        assert!(Rule::from_json(&json!({"fault": "what"})).is_err());
+        let typo = Rule::from_json(&json!({"fault": "gone", "verbs": "get"}));
+        assert_eq!(typo.unwrap_err(), "unknown member \"verbs\"");
     }
 }

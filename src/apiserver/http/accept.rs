@@ -2,10 +2,10 @@
 
 use http::HeaderMap;
 use http::header::ACCEPT;
-
 use serde_json::json;
 
 use crate::apiserver::ApiError;
+use crate::apiserver::table::IncludeObject;
 
 /// What an answer shows of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub(super) struct Media {
     pub(super) aggregated: bool,
     /// The shape is one of a list.
     pub(super) list: bool,
+    /// What goes with each row of a table.
+    pub(super) include: IncludeObject,
 }
 
 impl Media {
@@ -36,6 +38,7 @@ impl Media {
         yaml: false,
         aggregated: false,
         list: false,
+        include: IncludeObject::Metadata,
     };
 
     /// Takes the first thing of an `Accept` header that can be had.
@@ -43,19 +46,7 @@ impl Media {
     /// # Errors
     /// 406 for none.
     pub(super) fn negotiate(headers: &HeaderMap) -> Result<Self, ApiError> {
-        Self::choose(headers, false)
-    }
-
-    /// The same for a document about the API, which can be had as aggregated discovery.
-    ///
-    /// # Errors
-    /// 406 for none.
-    pub(super) fn negotiate_document(headers: &HeaderMap) -> Result<Self, ApiError> {
-        Self::choose(headers, true)
-    }
-
-    fn choose(headers: &HeaderMap, document: bool) -> Result<Self, ApiError> {
-        let asked: Vec<&str> = headers
+        let values: Vec<&str> = headers
             .get_all(ACCEPT)
             .iter()
             .filter_map(|value| value.to_str().ok())
@@ -63,81 +54,87 @@ impl Media {
             .map(str::trim)
             .filter(|part| !part.is_empty())
             .collect();
-        if asked.is_empty() {
+        if values.is_empty() {
             return Ok(Self::JSON);
         }
-        let known: Vec<Asked<'_>> = asked.iter().filter_map(|part| Asked::parse(part)).collect();
-        let media = known.iter().find_map(|asked| asked.media(document));
-        // The language is judged first, in other words than the shape.
-        media.ok_or_else(|| match known.is_empty() {
-            true => ApiError {
+        if let Some(media) = values.iter().find_map(|part| understand(part)) {
+            return Ok(media);
+        }
+        // Two layers of a real server refuse, each in its words.
+        let spoken = values.iter().any(|part| SPOKEN.contains(&essence(part)));
+        Err(if spoken {
+            let message = format!(
+                "only the following media types are accepted: {}",
+                SPOKEN[..3].join(", ")
+            );
+            ApiError::new(406, "NotAcceptable", message)
+        } else {
+            let known = SPOKEN[..3].join(", ");
+            ApiError {
                 details: json!({}),
-                ..not_acceptable(&format!(
-                    "406: Not Acceptable\n\nAvailable representations: {LANGUAGES}"
-                ))
-            },
-            false => not_acceptable(&format!(
-                "only the following media types are accepted: {LANGUAGES}"
-            )),
+                ..ApiError::new(
+                    406,
+                    "NotAcceptable",
+                    format!("406: Not Acceptable\n\nAvailable representations: {known}"),
+                )
+            }
         })
     }
 }
 
-/// What a real server speaks.
-const LANGUAGES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+/// What a real server can write. (Protobuf is read here, but not written: clients that take it take
+/// JSON as well.)
+const SPOKEN: [&str; 4] = [
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+    "*/*",
+];
 
 /// 406.
 pub(super) fn not_acceptable(message: &str) -> ApiError {
     ApiError::new(406, "NotAcceptable", message)
 }
 
-/// One thing of an `Accept` header, in a language that is spoken here.
-struct Asked<'a> {
-    yaml: bool,
-    parameters: Vec<(&'a str, &'a str)>,
+/// A media type without its parameters.
+fn essence(part: &str) -> &str {
+    part.split(';').next().unwrap_or_default().trim()
 }
 
-impl<'a> Asked<'a> {
-    fn parse(part: &'a str) -> Option<Self> {
-        let mut pieces = part.split(';').map(str::trim);
-        let yaml = match pieces.next()? {
-            "application/json" | "*/*" | "application/*" => false,
-            "application/yaml" => true,
-            _ => return None,
-        };
-        let parameters = pieces.filter_map(|piece| piece.split_once('=')).collect();
-        Some(Self { yaml, parameters })
-    }
-
-    fn media(&self, document: bool) -> Option<Media> {
-        let get = |name: &str| {
-            let mut parameters = self.parameters.iter();
-            parameters
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| *value)
-        };
-        let (group, version) = (get("g"), get("v"));
-        let meta = group == Some("meta.k8s.io") && version == Some("v1");
-        let (shape, aggregated) = match get("as") {
-            None => (Shape::Object, false),
-            Some("Table") if meta => (Shape::Table, false),
-            Some("PartialObjectMetadata" | "PartialObjectMetadataList") if meta => {
-                (Shape::Metadata, false)
-            }
-            Some("APIGroupDiscoveryList")
-                if document && group == Some("apidiscovery.k8s.io") && version == Some("v2") =>
-            {
-                (Shape::Object, true)
-            }
-            Some(_) => return None,
-        };
-        Some(Media {
-            shape,
-            yaml: self.yaml,
-            aggregated,
-            list: get("as").is_some_and(|shape| shape.ends_with("List")),
-        })
-    }
+fn understand(part: &str) -> Option<Media> {
+    let mut pieces = part.split(';').map(str::trim);
+    let yaml = match pieces.next()? {
+        "application/json" | "*/*" => false,
+        "application/yaml" => true,
+        _ => return None,
+    };
+    let parameters: Vec<(&str, &str)> = pieces.filter_map(|piece| piece.split_once('=')).collect();
+    let get = |name: &str| {
+        parameters
+            .iter()
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| *value)
+    };
+    let (shape, aggregated) = match (get("as"), get("g"), get("v")) {
+        (None, ..) => (Shape::Object, false),
+        (Some("Table"), Some("meta.k8s.io"), Some("v1")) => (Shape::Table, false),
+        (
+            Some("PartialObjectMetadata" | "PartialObjectMetadataList"),
+            Some("meta.k8s.io"),
+            Some("v1"),
+        ) => (Shape::Metadata, false),
+        (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2")) => {
+            (Shape::Object, true)
+        }
+        _ => return None,
+    };
+    Some(Media {
+        shape,
+        yaml,
+        aggregated,
+        list: get("as").is_some_and(|shape| shape.ends_with("List")),
+        include: IncludeObject::Metadata,
+    })
 }
 
 /// Whether a client takes compressed answers.
@@ -172,11 +169,11 @@ mod tests {
         assert_eq!(media(proto).unwrap(), Media::JSON);
         let old = "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         assert_eq!(media(old).unwrap().shape, Shape::Object);
-        let discovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-        let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, discovery.parse().unwrap());
-        assert!(Media::negotiate_document(&headers).unwrap().aggregated);
-        assert_eq!(media(discovery).unwrap_err().code, 406);
+        assert!(
+            media("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+                .unwrap()
+                .aggregated
+        );
         assert_eq!(
             media("application/vnd.kubernetes.protobuf")
                 .unwrap_err()

@@ -19,8 +19,8 @@ pub(super) fn faults(
 ) -> Result<Response<Body>, ApiError> {
     let faults = server.faults();
     let rule = |value: &Value| -> Result<Rule, ApiError> {
-        serde_json::from_value(value.clone())
-            .map_err(|error| ApiError::bad_request(format!("not a rule: {error}")))
+        Rule::from_json(value)
+            .map_err(|problem| ApiError::bad_request(format!("not a rule: {problem}")))
     };
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     match (method.as_str(), path.as_slice()) {

@@ -102,11 +102,6 @@ pub(super) fn failure(error: &ApiError, media: Media) -> Response<Body> {
     response
 }
 
-/// 404 for a path that nobody knows: plain text, as Go's own servers say it.
-pub(super) fn unknown_path() -> Response<Body> {
-    text(404, "404 page not found\n")
-}
-
 /// Adds `Warning` headers.
 pub(super) fn warn(response: &mut Response<Body>, warnings: &[String]) {
     for warning in warnings {

@@ -19,6 +19,7 @@ use crate::apiserver::faults::{Fault, Subject};
 use crate::apiserver::registry::qualified;
 use crate::apiserver::request::{PatchKind, Request, Target, Verb};
 use crate::apiserver::state::{Answer, Reply, Watch, method_not_allowed};
+use crate::apiserver::table::IncludeObject;
 use crate::apiserver::{ApiError, ApiServer};
 
 /// A request for a resource.
@@ -80,13 +81,18 @@ impl Asked {
             namespace: target.namespace.as_deref().unwrap_or_default(),
             name: target.name.as_deref().unwrap_or_default(),
         });
+        let mut media = if reaches_pod {
+            Media::JSON
+        } else {
+            Media::negotiate(&parts.headers)?
+        };
+        let asked = parts.uri.query().unwrap_or_default();
+        if let Some((_, include)) = query::pairs(asked).find(|(key, _)| key == "includeObject") {
+            media.include = IncludeObject::parse(&include);
+        }
         Ok(Self {
             caller: caller.name.clone(),
-            media: if reaches_pod {
-                Media::JSON
-            } else {
-                Media::negotiate(&parts.headers)?
-            },
+            media,
             request: Request {
                 verb,
                 target,
@@ -121,7 +127,8 @@ impl Asked {
             control.break_off();
             return never().await;
         }
-        if let Some(error) = self.faults.iter().find_map(refusal) {
+        let verb = self.request.verb;
+        if let Some(error) = self.faults.iter().find_map(|fault| refusal(fault, verb)) {
             self.record(server, error.code, false);
             return Err(error);
         }
@@ -168,7 +175,7 @@ impl Asked {
             Ok((Done::Answer(answer), _)) => self.render(server, parts, answer).await?,
             Ok((Done::Watch(watch), _)) => self.stream(server, *watch),
             Ok((Done::Failed(error), _)) => self.streamed(stream::failed(&error)),
-            Err(error) => answer::failure(&error, self.media),
+            Err(error) => return Err(error),
         };
         Ok(self.damage(response))
     }
@@ -342,8 +349,12 @@ fn code(done: &Done) -> u16 {
 }
 
 /// The failure that a fault means, in the words in which real servers say it.
-fn refusal(fault: &Fault) -> Option<ApiError> {
+fn refusal(fault: &Fault, verb: Verb) -> Option<ApiError> {
     let (code, retry_after) = match fault {
+        Fault::Gone if verb == Verb::List => {
+            let message = "The resourceVersion for the provided list is too old.";
+            return Some(ApiError::expired(message));
+        }
         Fault::Status { code, retry_after } => (*code, *retry_after),
         _ => return None,
     };

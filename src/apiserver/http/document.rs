@@ -1,11 +1,15 @@
 //! Documents about the API itself: discovery, OpenAPI.
 
+use std::sync::Arc;
+
 use http::header::{ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde_json::Value;
 
 use super::accept::Media;
 use super::{Body, answer, full};
+use crate::apiserver::openapi::{self, Described};
+use crate::apiserver::state::Served;
 use crate::apiserver::{ApiError, ApiServer, ResourceInfo, discovery};
 
 /// Answers a path below `/api`, `/apis` or `/openapi`.
@@ -15,35 +19,61 @@ pub(super) fn document(
     headers: &HeaderMap,
     media: Media,
 ) -> Result<Response<Body>, ApiError> {
-    let resources: Vec<ResourceInfo> = {
-        let state = server.state();
-        state
-            .resources()
-            .map(|served| served.info.clone())
-            .collect()
-    };
-    let resources: Vec<&ResourceInfo> = resources.iter().collect();
+    let all: Vec<Arc<Served>> = server.state().resources().cloned().collect();
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    if let ["openapi", version, rest @ ..] = parts.as_slice() {
+        return open_api(&all, version, rest, headers);
+    }
+    let resources: Vec<&ResourceInfo> = all.iter().map(|served| &served.info).collect();
     if media.aggregated && matches!(parts.as_slice(), ["api" | "apis"]) {
         let value = discovery::aggregated(&resources, parts[0] == "api");
         return Ok(tagged(&value, discovery::AGGREGATED, headers));
     }
     let value = match parts.as_slice() {
-        [] => root(&resources),
-        ["api"] => discovery::versions(address(headers)),
-        ["apis"] => discovery::groups(&resources),
-        ["api", version] => {
-            discovery::resources(&resources, "", version).ok_or_else(ApiError::no_such_path)?
-        }
-        ["apis", group] => {
-            discovery::group(&resources, group).ok_or_else(ApiError::no_such_path)?
-        }
-        ["apis", group, version] => {
-            discovery::resources(&resources, group, version).ok_or_else(ApiError::no_such_path)?
-        }
-        _ => return Err(ApiError::no_such_path()),
+        [] => Some(root(&resources)),
+        ["api"] => Some(discovery::versions(address(headers))),
+        ["apis"] => Some(discovery::groups(&resources)),
+        ["api", version] => discovery::resources(&resources, "", version),
+        ["apis", group] => discovery::group(&resources, group),
+        ["apis", group, version] => discovery::resources(&resources, group, version),
+        _ => None,
     };
+    let value = value.ok_or_else(ApiError::no_such_path)?;
     Ok(answer::value(200, &value, media))
+}
+
+/// `/openapi/v3` and what is below it.
+fn open_api(
+    all: &[Arc<Served>],
+    version: &str,
+    rest: &[&str],
+    headers: &HeaderMap,
+) -> Result<Response<Body>, ApiError> {
+    let described: Vec<Described<'_>> = all
+        .iter()
+        .map(|served| Described {
+            info: &served.info,
+            schema: served.custom.as_ref().map(|custom| &custom.raw_schema),
+        })
+        .collect();
+    let (value, content_type) = match (version, rest) {
+        // Real servers write the index as a plain file.
+        ("v3", []) => (
+            Some(openapi::index(&described)),
+            "text/plain; charset=utf-8",
+        ),
+        ("v3", ["api", version]) => (
+            openapi::document(&described, "", version),
+            "application/json",
+        ),
+        ("v3", ["apis", group, version]) => (
+            openapi::document(&described, group, version),
+            "application/json",
+        ),
+        _ => (None, ""),
+    };
+    let value = value.ok_or_else(ApiError::no_such_path)?;
+    Ok(tagged(&value, content_type, headers))
 }
 
 fn address(headers: &HeaderMap) -> &str {

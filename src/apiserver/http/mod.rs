@@ -74,6 +74,15 @@ pub(super) async fn connection<S>(server: &ApiServer, stream: S)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
+    serve(server, stream, false).await;
+}
+
+/// `admits`: a connection that is opened while the server is frozen is served, so that `/faults` can
+/// thaw it; its other requests wait.
+async fn serve<S>(server: &ApiServer, stream: S, admits: bool)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
     let control = Arc::new(Control::default());
     let service = {
         let (server, control) = (server.clone(), Arc::clone(&control));
@@ -94,11 +103,16 @@ where
         .auto_date_header(false)
         .max_concurrent_streams(MAX_STREAMS);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let mut thawed = server.faults().thawed();
+    let faults = server.faults();
+    let mut thawed = faults.thawed();
+    let mut exempt = admits && faults.is_frozen();
     loop {
         let changed = control.changed.notified();
         let ended = poll_fn(|context| {
-            ready!(Pin::new(&mut thawed).poll(context));
+            exempt = exempt && faults.is_frozen();
+            if !exempt {
+                ready!(Pin::new(&mut thawed).poll(context));
+            }
             connection.as_mut().poll(context)
         });
         tokio::select! {
@@ -151,10 +165,10 @@ pub(super) async fn listen(
         let (server, acceptor) = (server.clone(), acceptor.clone());
         connections.spawn(async move {
             let Some(acceptor) = acceptor else {
-                return connection(&server, stream).await;
+                return serve(&server, stream, true).await;
             };
             match tokio::time::timeout(HANDSHAKE_LIMIT, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => connection(&server, stream).await,
+                Ok(Ok(stream)) => serve(&server, stream, true).await,
                 Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
                 Err(_) => tracing::debug!("a TLS handshake took too long"),
             }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::accept::{Media, Shape, not_acceptable};
 use crate::apiserver::state::{Entry, Form, Page, Served};
-use crate::apiserver::{ApiError, ApiServer, webhook as webhooks};
+use crate::apiserver::{ApiError, ApiServer, table, webhook as webhooks};
 
 /// Has objects converted that are stored in another version than they are served in, where that takes
 /// a webhook. `None`: it does not.
@@ -98,24 +98,31 @@ pub(super) async fn single(
         Shape::Table => {
             let objects = values(server, served, std::slice::from_ref(entry)).await?;
             let metadata = json!({"resourceVersion": entry.rv.to_string()});
-            out = table(server, served, &objects, &metadata, columns)
-                .to_string()
-                .into_bytes();
+            out = tabulate(server, served, &objects, metadata, media, columns);
         }
     }
     Ok(out)
 }
 
 /// A table of these objects.
-fn table(
+fn tabulate(
     server: &ApiServer,
     served: &Served,
     objects: &[Value],
-    metadata: &Value,
+    metadata: Value,
+    media: Media,
     columns: bool,
-) -> Value {
-    let _ = (server, served, objects, metadata, columns);
-    json!({})
+) -> Vec<u8> {
+    let objects: Vec<&Value> = objects.iter().collect();
+    let table = table::table(
+        &served.info,
+        &objects,
+        metadata,
+        media.include,
+        columns,
+        server.now(),
+    );
+    table.to_string().into_bytes()
 }
 
 /// A list as `media` shapes it.
@@ -139,9 +146,7 @@ pub(super) async fn list(
     }
     if media.shape == Shape::Table {
         let objects = values(server, served, &page.entries).await?;
-        return Ok(table(server, served, &objects, &metadata, true)
-            .to_string()
-            .into_bytes());
+        return Ok(tabulate(server, served, &objects, metadata, media, true));
     }
     if media.shape == Shape::Metadata && !media.list {
         let group = match served.info.group.split('.').next() {

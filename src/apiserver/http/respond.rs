@@ -1,6 +1,5 @@
 //! One request: what it is for, and who answers it.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use http::request::Parts;
@@ -12,7 +11,6 @@ use super::asked::Asked;
 use super::route::{self, Route};
 use super::{Body, Control, admin, answer, body, document};
 use crate::apiserver::auth::Caller;
-use crate::apiserver::registry;
 use crate::apiserver::state::method_not_allowed;
 use crate::apiserver::{ApiError, ApiServer};
 
@@ -30,14 +28,31 @@ pub(super) async fn respond(
             routed(&server, &control, &parts, route, incoming).await
         }
     }
-    .unwrap_or_else(|error| {
-        // What no built-in group serves, nobody knows.
-        if error == ApiError::no_such_path() && !registry::is_builtin_path(parts.uri.path()) {
-            answer::unknown_path()
-        } else {
-            answer::failure(&error, Media::JSON)
+    .unwrap_or_else(|error| refuse(&server, &parts, &error))
+}
+
+/// A failure. Paths of which nobody knows anything are answered in plain text, as in a real server.
+fn refuse(server: &ApiServer, parts: &Parts, error: &ApiError) -> Response<Body> {
+    if *error == ApiError::no_such_path() && !is_ours(server, parts.uri.path()) {
+        return answer::text(404, "404 page not found\n");
+    }
+    let media = Media::negotiate(&parts.headers).unwrap_or(Media::JSON);
+    answer::failure(error, media)
+}
+
+/// Whether a path is below `/api` or a group of built-in resources.
+fn is_ours(server: &ApiServer, path: &str) -> bool {
+    let mut parts = path.split('/').filter(|part| !part.is_empty());
+    match (parts.next(), parts.next()) {
+        (Some("api"), _) => true,
+        (Some("apis"), Some(group)) => {
+            let state = server.state();
+            state
+                .resources()
+                .any(|served| served.custom.is_none() && served.info.group == group)
         }
-    })
+        _ => false,
+    }
 }
 
 async fn administer(
@@ -92,7 +107,7 @@ fn read(server: &ApiServer, parts: &Parts, route: &Route) -> Result<Response<Bod
         Route::Version => Ok(answer::value(200, &server.options().version, Media::JSON)),
         Route::Metrics => Ok(answer::text(200, metrics(server))),
         Route::Document => {
-            let media = Media::negotiate_document(&parts.headers)?;
+            let media = Media::negotiate(&parts.headers).unwrap_or(Media::JSON);
             document::document(server, parts.uri.path(), &parts.headers, media)
         }
         Route::Faults(_) | Route::Resource(_) | Route::Watch(_) => Err(ApiError::no_such_path()),

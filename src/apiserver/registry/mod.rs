@@ -46,19 +46,6 @@ pub(crate) fn builtin() -> Vec<Builtin> {
     rows::ROWS.iter().map(Row::build).collect()
 }
 
-/// Whether a path is one of a group that is built in.
-pub(crate) fn is_builtin_path(path: &str) -> bool {
-    let mut parts = path.split('/').filter(|part| !part.is_empty());
-    match (parts.next(), parts.next()) {
-        (Some("api"), _) | (Some("apis"), None) => true,
-        (Some("apis"), Some(group)) => rows::ROWS.iter().any(|row| {
-            let known = row.api_version.rsplit_once('/');
-            known.is_some_and(|(known, _)| known == group)
-        }),
-        _ => false,
-    }
-}
-
 /// `pods`, `deployments.apps`: a resource without its version.
 pub(crate) fn qualified(plural: &str, group: &str) -> String {
     if group.is_empty() {

@@ -42,6 +42,11 @@ impl State {
         meta::initialise(&mut object, &uid, &now, || self.dice.suffix());
         let name = text(&object, "name").to_owned();
         let mut warnings = self.decode(served, request, &mut object)?;
+        if served.traits.status
+            && let Some(object) = object.as_object_mut()
+        {
+            object.remove("status");
+        }
         if !applied {
             let api_version = served.api_version();
             let writer = writer(request, "", &api_version, &now);
@@ -49,11 +54,6 @@ impl State {
         }
         self.admit(served, namespace, &name)?;
 
-        if served.traits.status
-            && let Some(object) = object.as_object_mut()
-        {
-            object.remove("status");
-        }
         if served.traits.generation {
             metadata(&mut object).insert("generation".to_owned(), 1.into());
         }

@@ -63,7 +63,7 @@ pub(super) async fn play<S: Stage>(script: &Script, stage: &S) -> Summary {
     let mut summary = player.summary;
     summary.copies = stage.copies().await;
     let snapshot = stage.snapshot();
-    summary.mysql = snapshot.mysql;
+    summary.mysql = format!("{} {}", snapshot.cluster.version, snapshot.mysql);
     summary.acknowledged = snapshot.rates.acknowledged;
     summary
 }

@@ -29,6 +29,7 @@ impl Slow {
                 ready: "3/3".into(),
                 wanted: 3,
                 primary: "demo-0".into(),
+                version: "9.7.4".into(),
                 ..ClusterView::default()
             },
             rates: Rates {
@@ -108,7 +109,7 @@ async fn an_action_is_measured_until_all_is_well_after_it() {
     assert_eq!(summary.ready, Some(Duration::from_secs(1)));
     assert_eq!(
         (summary.acknowledged, summary.mysql.as_str()),
-        (77, "modelled")
+        (77, "9.7.4 modelled")
     );
     let [trial] = summary.trials.as_slice() else {
         panic!("{summary}")

@@ -25,6 +25,7 @@ fn moco_795_843_scale_out_and_in_with_writes() {
         for _ in 0..30 {
             world.tick(true);
             world.reconcile(usize::MAX);
+            assert!(!world.cluster.status.reason.is_empty());
         }
         world.must_settle();
         assert_eq!(u32::try_from(world.pods.len()), Ok(instances));
@@ -58,6 +59,25 @@ fn a_new_rule_waits_until_its_members_hold_the_old_commits() {
     world.slow.clear();
     world.must_settle();
     assert_eq!(world.pods.len(), 2);
+}
+
+#[test]
+fn a_former_primary_that_lost_its_volume_gets_its_own_writes_back() {
+    let mut world = running(3);
+    world.must_settle();
+    for _ in 0..3 {
+        world.tick(true);
+    }
+    world.kill(0);
+    world.must_settle();
+    assert_ne!(world.current(), Some(0));
+    world.delete_by_force(0);
+    world.servers.insert(0, Server::default());
+    world.must_settle();
+    for (ordinal, server) in &world.servers {
+        let lacks = world.acknowledged.subtract(&server.executed);
+        assert!(lacks.is_empty(), "demo-{ordinal} lacks {lacks}");
+    }
 }
 
 #[test]
