@@ -25,9 +25,9 @@ fn told(causes: &[Cause]) -> Vec<[String; 3]> {
 fn recorded(causes: &Value) -> Vec<[String; 3]> {
     let mut recorded: Vec<[String; 3]> =
         serde_json::from_value(causes.clone()).expect("recorded causes");
-    recorded
-        .iter_mut()
-        .for_each(|cause| cause[2] = without_schema(&cause[2]));
+    for cause in &mut recorded {
+        cause[2] = without_schema(&cause[2]);
+    }
     recorded.sort();
     recorded
 }
@@ -51,8 +51,9 @@ fn compile(mut object: Value) -> Result<Definition, Vec<[String; 3]>> {
                     .map(|name| cause[name].as_str().expect("a text").to_owned())
             })
             .collect();
-        told.iter_mut()
-            .for_each(|cause| cause[2] = without_schema(&cause[2]));
+        for cause in &mut told {
+            cause[2] = without_schema(&cause[2]);
+        }
         told.sort();
         told
     })
