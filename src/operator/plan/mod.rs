@@ -9,6 +9,7 @@ mod pods;
 mod primary;
 mod quorum;
 mod replicas;
+mod seeding;
 mod status;
 #[cfg(test)]
 mod tests;

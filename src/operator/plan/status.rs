@@ -1,7 +1,7 @@
 //! The status: what is so, in words that explain themselves.
 
 use super::view::{Instance, View};
-use super::{Record, replicas};
+use super::{Record, primary, replicas};
 use crate::api::{Condition, InstanceRow, MySQLClusterStatus, Phase};
 use crate::mysql::{Replication, ThreadState};
 use crate::operator::kinds::{Cluster, Pod};
@@ -40,8 +40,8 @@ pub(super) fn status(
     let surplus = view
         .instances
         .values()
-        .any(|i| i.ordinal >= view.wanted && i.pod.is_some());
-    let complete = writes && ready == view.wanted as usize && !surplus;
+        .find(|i| i.ordinal >= view.wanted && i.pod.is_some());
+    let complete = writes && ready == view.wanted as usize && surplus.is_none();
     let first_problem = rows
         .iter()
         .find(|row| !row.ready)
@@ -69,11 +69,19 @@ pub(super) fn status(
             Phase::Running,
             format!("{ready} of {} instances are ready", view.wanted),
         ),
-        _ if writes => (Phase::Degraded, first_problem.unwrap_or_default()),
-        _ => (
-            Phase::Pending,
-            first_problem.unwrap_or_else(|| "nothing runs yet".into()),
-        ),
+        _ if writes => {
+            let leaves = |i: &Instance<'_>| format!("{} is to be removed", i.name);
+            let reason = first_problem.or_else(|| surplus.map(leaves));
+            (Phase::Degraded, reason.unwrap_or_default())
+        }
+        _ => match &record.operation {
+            // Written down just now; its first step comes with the next pass.
+            Some(operation) => (primary::promotion_phase(record), operation.step.clone()),
+            None => (
+                Phase::Pending,
+                first_problem.unwrap_or_else(|| "nothing runs yet".into()),
+            ),
+        },
     };
     let mut status = MySQLClusterStatus {
         observed_generation: cluster.metadata.generation,

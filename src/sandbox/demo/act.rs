@@ -131,13 +131,13 @@ impl Actor {
         let snapshot = self.0.snapshot();
         let pod = find(&snapshot, pod)?.pod.clone();
         if self.0.faults.is_cut(&pod) {
-            return Err(format!("{pod} is cut off already"));
+            return Err(format!("{pod} {} already", self.0.cut_words));
         }
         self.0.node.cut(&self.0.cluster.namespace, &pod);
         let until = heal_after.map(|_| Until::Healed);
         self.hold(
             Fault {
-                words: format!("{pod} is cut off"),
+                words: format!("{pod} {}", self.0.cut_words),
                 undo: Undo::Heal { pod: pod.clone() },
             },
             heal_after,
@@ -152,7 +152,7 @@ impl Actor {
         let words = format!("the API server is {delay:?} late for the operator");
         let undo = Undo::Rule(rule);
         self.hold(Fault { words, undo }, heal_after);
-        acted("", heal_after.map(|_| Until::Healed))
+        acted("the operator", heal_after.map(|_| Until::Healed))
     }
 
     /// Notes a fault, and undoes it after a while where that was asked for.
@@ -188,7 +188,10 @@ impl Actor {
         let generation = self
             .change(json!({"spec": {"instances": instances}}))
             .await?;
-        Ok(acted("", Some(Until::Observed(generation))))
+        Ok(acted(
+            &self.0.cluster.name,
+            Some(Until::Observed(generation)),
+        ))
     }
 
     async fn switch_over(&self, to: Option<&str>) -> Result<Acted, String> {

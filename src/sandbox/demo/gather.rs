@@ -12,7 +12,7 @@ use super::operators::OperatorState;
 use super::snapshot::{ClusterView, EventView, InstanceView, Lag, ReplicaView};
 use crate::api::{Quorum, QuorumRecord};
 use crate::instance::InstancePhase;
-use crate::mysql::{GtidSet, ThreadState};
+use crate::mysql::ThreadState;
 use crate::operator::kinds::{Cluster, Pod};
 use crate::operator::observe::Sight;
 use crate::operator::resources::ROLE_LABEL;
@@ -34,6 +34,7 @@ pub(super) fn cluster(cluster: &Cluster) -> ClusterView {
         ready: status.ready.clone(),
         primary: status.current_primary.clone().unwrap_or_default(),
         target: status.target_primary.clone().unwrap_or_default(),
+        version: status.version.clone().unwrap_or_default(),
         quorum: status.quorum.as_ref().map(quorum).unwrap_or_default(),
         operation: operation.map_or_else(String::new, |o| format!("{:?}: {}", o.kind, o.step)),
     }
@@ -62,8 +63,6 @@ pub(super) fn instances(facts: &Facts) -> Vec<InstanceView> {
         .iter()
         .map(|pod| (pod.metadata.name.as_str(), &**pod))
         .collect();
-    let primary = status.and_then(|status| status.current_primary.as_deref());
-    let primary = primary.and_then(|name| executed(facts.sights.get(name)?));
     let mut views: BTreeMap<&str, InstanceView> = BTreeMap::new();
     for row in rows {
         let view = views.entry(&row.name).or_default();
@@ -89,7 +88,7 @@ pub(super) fn instances(facts: &Facts) -> Vec<InstanceView> {
             "no pod".clone_into(&mut view.state);
         }
         if let Some(sight) = facts.sights.get(name) {
-            hear(&mut view, sight, primary.as_ref());
+            hear(&mut view, sight, facts.readings.lacks(sight));
         }
         view
     };
@@ -109,7 +108,7 @@ fn doing(pod: &Pod, sight: Option<&Sight>) -> String {
     }
 }
 
-fn hear(view: &mut InstanceView, sight: &Sight, primary: Option<&GtidSet>) {
+fn hear(view: &mut InstanceView, sight: &Sight, lacks: Option<u64>) {
     view.heard = sight.fresh;
     let Some(status) = &sight.status else {
         return;
@@ -131,8 +130,8 @@ fn hear(view: &mut InstanceView, sight: &Sight, primary: Option<&GtidSet>) {
             words(&replication.receiver.state)
         );
     }
-    view.lag = primary.zip(executed(sight)).map(|(primary, executed)| Lag {
-        transactions: primary.subtract(&executed).count(),
+    view.lag = lacks.map(|transactions| Lag {
+        transactions,
         seconds: replication.and_then(|replication| replication.lag_seconds),
     });
 }
@@ -144,12 +143,6 @@ fn words(state: &ThreadState) -> &str {
         ThreadState::Off => "off",
         ThreadState::Failed(error) => error,
     }
-}
-
-/// What it has executed by its last word, if it is heard.
-fn executed(sight: &Sight) -> Option<GtidSet> {
-    let server = sight.status.as_ref()?.server.as_ref()?;
-    server.gtid_executed.parse().ok().filter(|_| sight.fresh)
 }
 
 /// Who holds the Lease; empty for nobody.

@@ -24,7 +24,7 @@ fn sight(executed: &str, fresh: bool) -> Sight {
     Sight {
         pod_uid: "u".into(),
         status: Some(serde_json::from_value(status).unwrap()),
-        read_at: None,
+        read_at: Some(Instant::now()),
         asked_at: None,
         fresh,
         since: Instant::now(),
@@ -45,6 +45,24 @@ fn pod(name: &str, role: &str) -> Arc<Pod> {
         "metadata": {"name": name, "uid": format!("uid-{name}"), "labels": {ROLE_LABEL: role}},
         "status": {"phase": "Running"},
     }))
+}
+
+/// The primary, and a replica that was read `later` and has executed that.
+fn facts_of(replica: &str, later: i32) -> Facts {
+    let (primary, mut replica) = (sight("1-10", true), sight(replica, true));
+    let step = Duration::from_secs(1);
+    let read_at = primary
+        .read_at
+        .map(|at| if later < 0 { at - step } else { at + step });
+    replica.read_at = read_at;
+    let mut facts = facts();
+    facts.sights = [
+        ("demo-0".to_owned(), primary),
+        ("demo-1".to_owned(), replica),
+    ]
+    .into();
+    facts.readings.note(Some("demo-0"), &facts.sights);
+    facts
 }
 
 fn facts() -> Facts {
@@ -69,11 +87,6 @@ fn facts() -> Facts {
             },
         }))),
         pods: vec![pod("demo-0", "primary"), pod("demo-1", "replica")],
-        sights: [
-            ("demo-0".to_owned(), sight("1-10", true)),
-            ("demo-1".to_owned(), sight("1-7", true)),
-        ]
-        .into(),
         ..Facts::default()
     }
 }
@@ -95,7 +108,7 @@ fn a_cluster_in_words() {
 
 #[test]
 fn instances_are_what_operator_api_and_managers_say_of_them() {
-    let views = instances(&facts());
+    let views = instances(&facts_of("1-7", 1));
     let names: Vec<_> = views.iter().map(|view| view.pod.as_str()).collect();
     assert_eq!(names, ["demo-0", "demo-1", "demo-2"]);
     let replica = &views[1];
@@ -113,15 +126,22 @@ fn instances_are_what_operator_api_and_managers_say_of_them() {
 }
 
 #[test]
+fn a_replica_lags_by_what_the_primary_had_when_it_was_read() {
+    let lag = |facts: &Facts| instances(facts)[1].lag.map(|lag| lag.transactions);
+    assert_eq!(lag(&facts_of("1-10", 1)), Some(0));
+    // What the primary has done since is nothing that the replica lacked.
+    assert_eq!(lag(&facts_of("1-7", -1)), None);
+    let mut facts = facts_of("1-7", 1);
+    facts.readings.note(Some("demo-1"), &facts.sights);
+    assert_eq!(lag(&facts), Some(0), "of another primary");
+}
+
+#[test]
 fn an_instance_that_is_not_heard_has_no_position() {
-    let mut facts = facts();
+    let mut facts = facts_of("1-7", 1);
     facts.sights.insert("demo-1".into(), sight("1-7", false));
     let replica = &instances(&facts)[1];
     assert!(!replica.heard && replica.gtid.is_empty() && replica.lag.is_none());
-    // Without the primary's word nobody knows how far the others are behind.
-    facts.sights.insert("demo-1".into(), sight("1-7", true));
-    facts.sights.insert("demo-0".into(), sight("1-10", false));
-    assert_eq!(instances(&facts)[1].lag, None);
 }
 
 #[test]

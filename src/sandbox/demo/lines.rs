@@ -57,10 +57,8 @@ fn cluster(before: &Snapshot, after: &Snapshot) -> Option<String> {
             ("", target) => format!(", first primary {target}"),
             (primary, target) => format!(", primary {primary} → {target}"),
         };
-        format!(
-            "cluster {}: {} {}{primary}",
-            cluster.name, cluster.phase, cluster.ready
-        )
+        let phase = format!("{} {}", cluster.phase, cluster.ready);
+        format!("cluster {}: {}{primary}", cluster.name, phase.trim_end())
     };
     let known = !after.cluster.name.is_empty();
     let same = words(before) == words(after) && before.cluster.reason == after.cluster.reason;
@@ -108,7 +106,8 @@ fn replicas(before: &Snapshot, after: &Snapshot) -> Vec<String> {
         (Some(pid), ..) => format!("operator {}: standby, process {pid}", replica.name),
     };
     let mut told = Vec::new();
-    for replica in &after.replicas {
+    let started = |replica: &&ReplicaView| !replica.identity.is_empty();
+    for replica in after.replicas.iter().filter(started) {
         let was = before.replicas.iter().find(|r| r.name == replica.name);
         let now = words(replica);
         if was.map(words).as_ref() != Some(&now) {
@@ -204,6 +203,7 @@ mod tests {
         after.faults = vec!["demo-0 is cut off".into()];
         after.replicas = vec![ReplicaView {
             name: "mainstay-1".into(),
+            identity: "mainstay-1_u".into(),
             pid: Some(7),
             leads: true,
             term: Some(2),

@@ -27,6 +27,7 @@ mod observer;
 mod operators;
 mod play;
 mod random;
+mod readings;
 mod run;
 mod screen;
 mod script;

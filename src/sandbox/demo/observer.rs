@@ -2,11 +2,12 @@
 //! the operator has them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
 use super::kinds::{Event, Lease};
+use super::readings::Readings;
 use crate::client::{Client, Fence};
 use crate::operator::instances::{Access, Address, Direct, Instances};
 use crate::operator::kinds::{Cluster, Pod, Secret, Service};
@@ -27,6 +28,7 @@ pub(super) struct Observer {
     leases: Store<Lease>,
     events: Store<Event>,
     instances: Instances,
+    readings: Mutex<Readings>,
 }
 
 /// What is known at one moment. Objects that are not there, or not known yet, are absent.
@@ -38,6 +40,8 @@ pub(super) struct Facts {
     pub(super) pods: Vec<Arc<Pod>>,
     /// What its instances say, by pod name.
     pub(super) sights: BTreeMap<String, Sight>,
+    /// What the primary had executed, by the latest readings of it.
+    pub(super) readings: Readings,
     /// The operators' Lease.
     pub(super) lease: Option<Arc<Lease>>,
     /// Events of the cluster's namespace.
@@ -71,6 +75,7 @@ impl Observer {
                 Arc::new(Direct),
                 |_| (),
             ),
+            readings: Mutex::default(),
             clusters: Store::new(),
             pods: Store::new(),
             secrets: Store::new(),
@@ -119,10 +124,21 @@ impl Observer {
 
     /// All that is known now.
     pub(super) fn facts(&self) -> Facts {
+        let cluster = self.clusters.get(&self.cluster).ok().flatten();
+        let sights = self.instances.sights(&self.cluster, None);
+        let primary = cluster
+            .as_ref()
+            .and_then(|c| c.status.current_primary.clone());
+        let readings = {
+            let mut readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
+            readings.note(primary.as_deref(), &sights);
+            readings.clone()
+        };
         Facts {
-            cluster: self.clusters.get(&self.cluster).ok().flatten(),
+            cluster,
             pods: self.pods(),
-            sights: self.instances.sights(&self.cluster, None),
+            sights,
+            readings,
             lease: self.leases.get(&self.lease).ok().flatten(),
             events: self.events.list().unwrap_or_default(),
         }

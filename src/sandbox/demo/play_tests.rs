@@ -29,6 +29,7 @@ impl Slow {
                 ready: "3/3".into(),
                 wanted: 3,
                 primary: "demo-0".into(),
+                version: "9.7.4".into(),
                 ..ClusterView::default()
             },
             rates: Rates {
@@ -101,14 +102,13 @@ async fn played(text: &str, stage: &Slow) -> Summary {
 #[tokio::test(start_paused = true)]
 async fn an_action_is_measured_until_all_is_well_after_it() {
     let stage = Slow::new();
-    let script =
-        "sleep 1s\nwait ready 3\nswitchover\nwait ready\nexpect lost 0\nexpect pause under 2s";
+    let script = "sleep 1s\nwait ready 3\nswitchover\nwait ready\nexpect primary moved\nexpect lost 0\nexpect pause under 2s";
     let summary = played(script, &stage).await;
     assert!(summary.held(), "{summary}");
     assert_eq!(summary.ready, Some(Duration::from_secs(1)));
     assert_eq!(
         (summary.acknowledged, summary.mysql.as_str()),
-        (77, "modelled")
+        (77, "9.7.4 modelled")
     );
     let [trial] = summary.trials.as_slice() else {
         panic!("{summary}")
@@ -136,6 +136,10 @@ async fn a_step_that_fails_ends_the_script_and_is_named() {
         (
             "wait ready 5 within 1s",
             "f:1: wait ready 5 within 1s: not within 1.00 s: the spec asks for 3 instances",
+        ),
+        (
+            "switchover\nexpect primary moved",
+            "f:2: expect primary moved: the primary is still demo-0",
         ),
         (
             "expect pause under 1s",

@@ -118,6 +118,8 @@ async fn watch(
         tokio::spawn(async move { play(&script, &actor).await })
     });
     let mut summary_so_far = None;
+    // A person who only watches is to see writes; a script says when.
+    let mut begins = player.is_none();
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let looks = tokio::spawn({
@@ -158,7 +160,14 @@ async fn watch(
                 Some(Pressed::Look) => view.show(&demo.world.snapshot()).map_err(DemoError::Terminal)?,
                 None => {}
             },
-            _ = ticks.tick() => view.show(&demo.world.snapshot()).map_err(DemoError::Terminal)?,
+            _ = ticks.tick() => {
+                let snapshot = demo.world.snapshot();
+                if begins && snapshot.not_ready(None).is_none() {
+                    begins = false;
+                    demo.world.writer.switch(true);
+                }
+                view.show(&snapshot).map_err(DemoError::Terminal)?;
+            }
         }
     };
     looks.abort();

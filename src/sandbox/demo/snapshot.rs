@@ -51,6 +51,8 @@ pub(super) struct ClusterView {
     pub(super) primary: String,
     /// Where the primary moves to; empty for nowhere.
     pub(super) target: String,
+    /// MySQL's version; empty before there is a primary.
+    pub(super) version: String,
     /// Who may acknowledge commits, in words.
     pub(super) quorum: String,
     /// Kind and step of the operation under way; empty for none.

@@ -111,6 +111,7 @@ pub(super) async fn start(
     let world = World {
         started,
         mysql: mysql.words(),
+        cut_words: mysql.cut_words(),
         kubeconfig,
         cluster,
         client,
@@ -246,6 +247,14 @@ impl Mysql {
         match self {
             Self::Modelled(_, why) => format!("modelled in memory ({why})"),
             Self::Real(mysqld, _) => format!("real ({})", mysqld.display()),
+        }
+    }
+
+    fn cut_words(&self) -> &'static str {
+        match self {
+            Self::Modelled(..) => "is cut off",
+            // The loopback is not to be cut without privileges.
+            Self::Real(..) => "stands still (SIGSTOP), as if cut off",
         }
     }
 

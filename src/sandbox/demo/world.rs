@@ -31,6 +31,8 @@ pub(super) struct World {
     pub(super) started: Instant,
     /// What stands for MySQL, in words.
     pub(super) mysql: String,
+    /// What a cut is, in words.
+    pub(super) cut_words: &'static str,
     /// For `kubectl`.
     pub(super) kubeconfig: PathBuf,
     /// The cluster that is shown.

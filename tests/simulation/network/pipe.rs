@@ -10,7 +10,7 @@ use bytes::{Buf as _, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::request::{Answered, Departing, Fate, request_line, status_line};
+use super::request::{Answered, Departing, Fate, body, request_line, status_line};
 use super::{Network, Party};
 
 /// Bytes on the way before a sender has to wait: a socket's buffers.
@@ -157,6 +157,7 @@ impl Socket {
                 to: self.outgoing.to.clone(),
                 method: method.to_owned(),
                 path: path.to_owned(),
+                body: body(message),
             };
             *self.conversation.lock().unwrap() = Some(request.clone());
             return witness.departs(&request);

@@ -1,5 +1,7 @@
 //! What is seen of HTTP on its way: who asks whom for what, and what is answered.
 
+use bytes::Bytes;
+
 use super::Party;
 
 /// A request that is about to leave.
@@ -10,6 +12,8 @@ pub(crate) struct Departing {
     pub(crate) method: String,
     /// With its query.
     pub(crate) path: String,
+    /// As much of it as leaves together with the head.
+    pub(crate) body: Bytes,
 }
 
 /// An answer that is about to leave.
@@ -47,6 +51,14 @@ pub(super) fn request_line(message: &[u8]) -> Option<(&str, &str)> {
     let (method, path, version) = (words.next()?, words.next()?, words.next()?);
     let known = matches!(method, "GET" | "POST" | "PUT" | "PATCH" | "DELETE");
     (known && version == "HTTP/1.1").then_some((method, path))
+}
+
+/// What follows the head.
+pub(super) fn body(message: &[u8]) -> Bytes {
+    let end = message.windows(4).position(|four| four == b"\r\n\r\n");
+    end.map_or_else(Bytes::new, |end| {
+        Bytes::copy_from_slice(&message[end + 4..])
+    })
 }
 
 /// The status of a message that begins an answer of HTTP/1.1.

@@ -8,6 +8,8 @@ mod failover;
 mod promotion;
 mod switchover;
 
+pub(super) use promotion::phase as promotion_phase;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -52,6 +52,20 @@ pub(super) fn begin(
     }
 }
 
+/// The phase while a promotion is on record.
+pub(in crate::operator::plan) fn phase(record: &Record) -> Phase {
+    match &record.current {
+        None => Phase::Bootstrapping,
+        Some(_) if is_switchover(record) => Phase::SwitchingOver,
+        Some(_) => Phase::FailingOver,
+    }
+}
+
+fn is_switchover(record: &Record) -> bool {
+    let operation = record.operation.as_ref();
+    operation.is_some_and(|o| o.kind == OperationKind::Switchover)
+}
+
 /// A promotion is on record.
 pub(super) fn moving(view: &View<'_>, record: &Record, target: &str, now: Now) -> Decision {
     let promotion = Promotion {
@@ -246,16 +260,11 @@ impl Promotion<'_, '_> {
     }
 
     fn phase(&self) -> Phase {
-        match &self.record.current {
-            None => Phase::Bootstrapping,
-            Some(_) if self.is_switchover() => Phase::SwitchingOver,
-            Some(_) => Phase::FailingOver,
-        }
+        phase(self.record)
     }
 
     fn is_switchover(&self) -> bool {
-        let operation = self.record.operation.as_ref();
-        operation.is_some_and(|o| o.kind == OperationKind::Switchover)
+        is_switchover(self.record)
     }
 
     /// Whether a handover takes too long; a failover has no way back and takes what it takes.

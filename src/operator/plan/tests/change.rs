@@ -25,6 +25,7 @@ fn moco_795_843_scale_out_and_in_with_writes() {
         for _ in 0..30 {
             world.tick(true);
             world.reconcile(usize::MAX);
+            assert!(!world.cluster.status.reason.is_empty());
         }
         world.must_settle();
         assert_eq!(u32::try_from(world.pods.len()), Ok(instances));

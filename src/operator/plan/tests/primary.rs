@@ -40,6 +40,21 @@ fn moco_449_a_settled_cluster_is_left_alone() {
 }
 
 #[test]
+fn a_promotion_is_told_from_its_first_record_on() {
+    let mut world = running(3);
+    world.tick(true);
+    world.kill(0);
+    // One effect after the other, up to the record.
+    while world.cluster.status.target_primary.is_none() {
+        world.reconcile(1);
+    }
+    let status = &world.cluster.status;
+    let target = status.target_primary.as_deref().unwrap();
+    assert_eq!(status.phase, Phase::FailingOver);
+    assert_eq!(status.reason, format!("promoting {target}"));
+}
+
+#[test]
 fn a_killed_primary_is_replaced_and_comes_back_as_a_replica() {
     let mut world = running(3);
     world.tick(true);

@@ -55,7 +55,16 @@ fn line() -> Line {
 fn title(snapshot: &Snapshot) -> Line {
     line()
         .with("mainstay demo", Style::Strong)
-        .with(&format!("  {}  MySQL is ", age(snapshot.age)), Style::Faint)
+        .with(&format!("  {}  MySQL ", age(snapshot.age)), Style::Faint)
+        .with(&snapshot.cluster.version, Style::Plain)
+        .with(
+            if snapshot.cluster.version.is_empty() {
+                "is "
+            } else {
+                " is "
+            },
+            Style::Faint,
+        )
         .with(&snapshot.mysql, Style::Plain)
         .with("  --kubeconfig ", Style::Faint)
         .with(&snapshot.kubeconfig.to_string_lossy(), Style::Plain)
@@ -269,13 +278,13 @@ fn events(snapshot: &Snapshot, room: usize) -> Vec<Line> {
     }
     let shown = &snapshot.events[..snapshot.events.len().min(room - 2)];
     let reason = widest(shown.iter().map(|event| event.reason.as_str()), "EVENT");
-    let about = widest(shown.iter().map(|event| event.about.as_str()), "OF");
+    let about = widest(shown.iter().map(|event| event.about.as_str()), "ABOUT");
     let mut lines = vec![
         Line::default(),
         line()
             .column("AGE", 6, Style::Faint)
             .column("EVENT", reason, Style::Faint)
-            .with("OF", Style::Faint),
+            .with("ABOUT", Style::Faint),
     ];
     lines.extend(shown.iter().map(|event| {
         let times = if event.count > 1 {

@@ -51,6 +51,7 @@ fn snapshot() -> Snapshot {
             ready: "3/3".into(),
             wanted: 3,
             primary: "demo-1".into(),
+            version: "9.7.4".into(),
             quorum: "1 of demo-0, demo-2".into(),
             reason: "3 of 3 instances are ready".into(),
             ..ClusterView::default()
@@ -102,7 +103,7 @@ fn a_healthy_cluster_at_a_glance() {
     assert_eq!(
         text(&lines),
         "\
-mainstay demo  1m12s  MySQL is modelled, in memory  --kubeconfig /tmp/demo/kubeconfig
+mainstay demo  1m12s  MySQL 9.7.4 is modelled, in memory  --kubeconfig /tmp/demo/kubeconfig
 
 CLUSTER  demo  Running 3/3  primary demo-1  quorum 1 of demo-0, demo-2
          3 of 3 instances are ready
@@ -119,13 +120,13 @@ mainstay-3  standby  -      4003      1m15s
 
 WRITES   198/s  acknowledged 12,345  longest pause 1.92 s  lost 0  API 42 requests/s
 
-AGE     EVENT     OF
-0s      Promoted  demo  note 0
-1s      Promoted  demo  note 1
-2s      Promoted  demo  note 2
-3s      Promoted  demo  note 3
-4s      Promoted  demo  note 4
-5s      Promoted  demo  note 5
+AGE     EVENT     ABOUT
+0s      Promoted  demo   note 0
+1s      Promoted  demo   note 1
+2s      Promoted  demo   note 2
+3s      Promoted  demo   note 3
+4s      Promoted  demo   note 4
+5s      Promoted  demo   note 5
 p kill primary  P delete its pod  l kill leader  c cut primary  h heal  s slow API  w writes
 o switchover  + scale out  - scale in  q quit"
     );

@@ -68,9 +68,10 @@ impl Line {
     /// Cut to `width` characters, trailing spaces left out.
     #[must_use]
     pub(crate) fn clipped(self, width: usize) -> Self {
-        let mut left = width;
+        let text = self.spans.iter().flat_map(|span| span.text.chars());
+        let used = text.clone().count() - text.rev().take_while(|c| *c == ' ').count();
+        let mut left = used.min(width);
         let mut spans = Vec::new();
-        let cut = self.width() > width;
         for Span { text, style } in self.spans {
             let text: String = text.chars().take(left).collect();
             left -= text.chars().count();
@@ -78,12 +79,9 @@ impl Line {
                 spans.push(Span { text, style });
             }
         }
-        if let Some(last) = spans.last_mut() {
-            if cut {
-                last.text.pop();
-                last.text.push('…');
-            }
-            last.text.truncate(last.text.trim_end().len());
+        if let Some(last) = spans.last_mut().filter(|_| used > width) {
+            last.text.pop();
+            last.text.push('…');
         }
         Self { spans }
     }

@@ -1,0 +1,63 @@
+//! A client that writes rows, now and then where it should not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mainstay::client::Jitter;
+use mainstay::sandbox::Written;
+use tokio::time::{sleep, timeout};
+
+use super::{NAMESPACE, Shared, World};
+
+/// A client that waits no longer for an answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl World {
+    /// Begins to write, for as long as the world is.
+    pub(crate) fn start_writing(&mut self) {
+        let chance = Jitter::seeded(self.chance.bits());
+        let shared = Arc::downgrade(&self.shared);
+        tokio::spawn(async move {
+            let mut chance = chance;
+            for row in 1.. {
+                sleep(chance.around(Duration::from_millis(700), 0.8)).await;
+                let Some(shared) = shared.upgrade() else {
+                    return;
+                };
+                write(&shared, row, &mut chance);
+            }
+        });
+    }
+}
+
+/// To the primary as its label says; one time in four to anybody.
+fn write(shared: &Arc<Shared>, row: u64, chance: &mut Jitter) {
+    let hosts = shared.hosts();
+    let anybody = chance.bits().is_multiple_of(4);
+    let primary = shared.labelled("primary");
+    let host = match primary.first() {
+        Some(primary) if !anybody => hosts.get(primary).cloned(),
+        _ => {
+            let all: Vec<&String> = hosts.values().collect();
+            let pick = usize::try_from(chance.bits() % 16).unwrap_or(0);
+            all.get(pick % all.len().max(1)).map(|host| (*host).clone())
+        }
+    };
+    let Some(host) = host else {
+        return;
+    };
+    let mysqls = shared.mysqls.clone();
+    tokio::spawn(async move {
+        // Dropped, its session is closed: whether the row is there is then unknown, and nobody's loss.
+        let _: Result<Written, _> = timeout(PATIENCE, mysqls.write(&host, row)).await;
+    });
+}
+
+impl Shared {
+    /// DNS names of the instances that there are, by pod.
+    pub(crate) fn hosts(&self) -> std::collections::BTreeMap<String, String> {
+        let pods = self.node.pods().into_iter();
+        let ours = pods.filter(|pod| pod.namespace == NAMESPACE);
+        ours.filter_map(|pod| Some((pod.name, pod.host?))).collect()
+    }
+}
