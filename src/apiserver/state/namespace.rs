@@ -18,6 +18,11 @@ impl State {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<(), ApiError> {
+        let definition = self.storages[super::crd::DEFINITIONS].get(&served.storage);
+        if definition.is_some_and(|definition| definition.deleting) {
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(served.forbidden(name, why));
+        }
         let Some(namespace) = namespace else {
             return Ok(());
         };
