@@ -11,6 +11,7 @@ mod crd;
 mod delete;
 mod dice;
 mod events;
+mod eviction;
 mod gc;
 mod grace;
 mod kinds;

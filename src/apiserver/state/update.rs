@@ -155,6 +155,9 @@ impl State {
             let api_version = served.api_version();
             let writer = writer(request, subresource, &api_version, &now);
             patch::track(Some(old), &mut new, writer, served.merge());
+            if subresource == "scale" {
+                untimed(&mut new);
+            }
         }
         meta::tidy(&mut new);
         kinds::update(&served.storage, subresource, &mut new, old);
@@ -411,6 +414,16 @@ fn same_metadata(new: &Value, old: &Value) -> bool {
                 .is_some_and(|old| timeless(value) == timeless(old)),
             _ => b.get(field) == Some(value),
         })
+}
+
+/// Takes the time off what was written through `scale`, which a real server does not note.
+fn untimed(object: &mut Value) {
+    let entries = object["metadata"]["managedFields"].as_array_mut();
+    for entry in entries.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if entry.get("subresource").is_some_and(|name| name == "scale") {
+            entry.remove("time");
+        }
+    }
 }
 
 fn timeless(managed: &Value) -> Vec<Value> {
