@@ -154,7 +154,7 @@ impl State {
             .storages
             .get(&served.storage)?
             .get(&key(namespace, name))?;
-        (reference["uid"] == &*entry.uid).then(|| (Arc::clone(&served.storage), Arc::clone(entry)))
+        (reference["uid"] == *entry.uid).then(|| (Arc::clone(&served.storage), Arc::clone(entry)))
     }
 
     /// Whether the kind of an owner is known at all: an owner of an unknown kind is not judged.
@@ -257,7 +257,7 @@ impl State {
                     .into_iter()
                     .flatten()
                     .any(|owner| {
-                        owner["uid"] == &*entry.uid && owner["blockOwnerDeletion"] == json!(true)
+                        owner["uid"] == *entry.uid && owner["blockOwnerDeletion"] == json!(true)
                     })
             });
         }
@@ -284,7 +284,7 @@ impl State {
             };
             let mut object = entry.value();
             if let Some(references) = object["metadata"]["ownerReferences"].as_array_mut() {
-                references.retain(|reference| reference["uid"] != &*owner.uid);
+                references.retain(|reference| reference["uid"] != *owner.uid);
             }
             self.tidied(&storage, &entry, object, context);
         }
