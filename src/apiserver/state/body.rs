@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::served::Served;
 use super::State;
+use super::served::Served;
 use crate::apiserver::{ApiError, Cause};
 
 /// Bytes of a body that are repeated where it is not understood.
@@ -21,7 +21,11 @@ impl State {
         let given = |field: &str| object[field].as_str().unwrap_or_default();
         let (version, kind) = (given("apiVersion"), given("kind"));
         let expected = (served.api_version(), &served.info.kind);
-        let version = if version.is_empty() { &expected.0 } else { version };
+        let version = if version.is_empty() {
+            &expected.0
+        } else {
+            version
+        };
         if served.custom.is_some() {
             check_custom(served, object, version, kind, &expected.0)?;
         } else if !kind.is_empty() && (version, kind) != (&*expected.0, &**expected.1) {
@@ -35,10 +39,9 @@ impl State {
 
     /// What is said of a body of another kind than `served`.
     fn wrong_type(&self, served: &Served, api_version: &str, kind: &str) -> ApiError {
-        let known = self
-            .served
-            .values()
-            .find(|other| other.custom.is_none() && other.info.kind == kind && other.api_version() == api_version);
+        let known = self.served.values().find(|other| {
+            other.custom.is_none() && other.info.kind == kind && other.api_version() == api_version
+        });
         if known.is_some_and(|other| other.storage == served.storage) {
             return wrong_version(api_version, &served.api_version());
         }
@@ -46,14 +49,22 @@ impl State {
         let expected = &served.info.kind;
         let why = if known.is_some() {
             // Go names the packages of the types.
-            let package = served.info.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
+            let package = served
+                .info
+                .group
+                .split('.')
+                .next()
+                .filter(|group| !group.is_empty())
+                .unwrap_or("core");
             format!("converting ({version}.{kind}) to ({package}.{expected}): unknown conversion")
         } else {
             format!(
                 "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
             )
         };
-        ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {expected}: {why}"))
+        ApiError::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {expected}: {why}"
+        ))
     }
 }
 
@@ -95,8 +106,18 @@ fn wrong_version(given: &str, expected: &str) -> ApiError {
 
 /// Makes texts of the nulls in maps of texts, as Go reads them.
 pub(super) fn null_texts(object: &mut Value) {
-    for path in ["/metadata/labels", "/metadata/annotations", "/data", "/stringData"] {
-        for value in object.pointer_mut(path).and_then(Value::as_object_mut).into_iter().flat_map(|map| map.values_mut()) {
+    for path in [
+        "/metadata/labels",
+        "/metadata/annotations",
+        "/data",
+        "/stringData",
+    ] {
+        for value in object
+            .pointer_mut(path)
+            .and_then(Value::as_object_mut)
+            .into_iter()
+            .flat_map(|map| map.values_mut())
+        {
             if value.is_null() {
                 *value = "".into();
             }

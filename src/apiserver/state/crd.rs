@@ -46,7 +46,14 @@ pub(super) fn mark(object: &mut Value, now: &str) {
     object["metadata"]["deletionTimestamp"] = now.into();
     let message =
         "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
-    set_condition(object, now, "Terminating", "True", "InstanceDeletionPending", message);
+    set_condition(
+        object,
+        now,
+        "Terminating",
+        "True",
+        "InstanceDeletionPending",
+        message,
+    );
 }
 
 impl State {
@@ -97,14 +104,24 @@ impl State {
         let texts = |names: &Value| -> Vec<String> {
             let one = ["plural", "singular"].map(|field| names[field].clone());
             let short = names["shortNames"].as_array().cloned().unwrap_or_default();
-            one.iter().chain(&short).filter_map(Value::as_str).map(str::to_owned).collect()
+            one.iter()
+                .chain(&short)
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect()
         };
         let names: Vec<String> = taken.iter().flat_map(texts).collect();
-        let kinds: Vec<&Value> = taken.iter().flat_map(|names| [&names["kind"], &names["listKind"]]).collect();
+        let kinds: Vec<&Value> = taken
+            .iter()
+            .flat_map(|names| [&names["kind"], &names["listKind"]])
+            .collect();
         let wanted = object["spec"]["names"].clone();
         let mut accepted = object["status"]["acceptedNames"].clone();
         let mut conflict = None;
-        let is_taken = |name: &Value| name.as_str().is_some_and(|name| names.iter().any(|other| other == name));
+        let is_taken = |name: &Value| {
+            name.as_str()
+                .is_some_and(|name| names.iter().any(|other| other == name))
+        };
         for (field, reason) in [
             ("plural", "PluralConflict"),
             ("singular", "SingularConflict"),
@@ -114,7 +131,11 @@ impl State {
         ] {
             let wanted = &wanted[field];
             let found = match field {
-                "shortNames" => wanted.as_array().into_iter().flatten().find(|name| is_taken(name)),
+                "shortNames" => wanted
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .find(|name| is_taken(name)),
                 "kind" | "listKind" => kinds.contains(&wanted).then_some(wanted),
                 _ => is_taken(wanted).then_some(wanted),
             };
@@ -140,7 +161,14 @@ impl State {
         object["status"]["acceptedNames"] = accepted;
         set_condition(object, now, "NamesAccepted", "False", reason, &message);
         if !condition(old, "Established") {
-            set_condition(object, now, "Established", "False", "NotAccepted", "not all names are accepted");
+            set_condition(
+                object,
+                now,
+                "Established",
+                "False",
+                "NotAccepted",
+                "not all names are accepted",
+            );
         }
     }
 
@@ -301,7 +329,14 @@ fn condition(object: &Value, kind: &str) -> bool {
         .any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
 
-fn set_condition(object: &mut Value, now: &str, kind: &str, status: &str, reason: &str, message: &str) {
+fn set_condition(
+    object: &mut Value,
+    now: &str,
+    kind: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+) {
     let condition = json!({
         "type": kind,
         "status": status,
@@ -309,8 +344,14 @@ fn set_condition(object: &mut Value, now: &str, kind: &str, status: &str, reason
         "reason": reason,
         "message": message,
     });
-    let mut conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    match conditions.iter_mut().find(|condition| condition["type"] == kind) {
+    let mut conditions = object["status"]["conditions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    match conditions
+        .iter_mut()
+        .find(|condition| condition["type"] == kind)
+    {
         Some(there) => *there = condition,
         None => conditions.push(condition),
     }

@@ -172,7 +172,10 @@ impl State {
         let undecided = served.storage.as_ref() == "jobs.batch" && deletion.is_undecided();
         Ok(Answer {
             reply,
-            warnings: undecided.then(|| JOB_WARNING.to_owned()).into_iter().collect(),
+            warnings: undecided
+                .then(|| JOB_WARNING.to_owned())
+                .into_iter()
+                .collect(),
         })
     }
 
@@ -223,7 +226,10 @@ impl State {
         let Some(entry) = objects.and_then(|objects| objects.get(key)).cloned() else {
             return false;
         };
-        let served = self.served.values().find(|served| &*served.storage == storage);
+        let served = self
+            .served
+            .values()
+            .find(|served| &*served.storage == storage);
         let Some(served) = served.cloned() else {
             return self.remove(&storage.into(), key).is_some();
         };

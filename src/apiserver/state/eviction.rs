@@ -32,7 +32,9 @@ impl State {
         let disrupts = !existing.deleting && !matches!(phase, "Succeeded" | "Failed" | "Pending");
         let budgets: Vec<Arc<Entry>> = self.storages[BUDGETS]
             .objects(Some(&namespace))
-            .filter(|budget| disrupts && Labels::of(&budget.value()["spec"]["selector"]).matches(&existing))
+            .filter(|budget| {
+                disrupts && Labels::of(&budget.value()["spec"]["selector"]).matches(&existing)
+            })
             .cloned()
             .collect();
         if budgets.len() > 1 {
@@ -70,7 +72,10 @@ impl State {
             "lastProbeTime": null,
             "lastTransitionTime": context.time(),
         });
-        let mut conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let mut conditions = pod["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         conditions.retain(|condition| condition["type"] != "DisruptionTarget");
         conditions.push(condition);
         pod["status"]["conditions"] = conditions.into();
@@ -94,8 +99,11 @@ impl State {
             error.details = json!({"causes": [{"reason": "DisruptionBudget", "message": why}]});
             error
         };
-        if number("observedGeneration") < old["metadata"]["generation"].as_i64().unwrap_or_default() {
-            let mut error = refuse(format!("The disruption budget {name} is still being processed by the server."));
+        if number("observedGeneration") < old["metadata"]["generation"].as_i64().unwrap_or_default()
+        {
+            let mut error = refuse(format!(
+                "The disruption budget {name} is still being processed by the server."
+            ));
             error.retry_after = Some(RETRY_AFTER);
             return Err(error);
         }
@@ -124,7 +132,10 @@ impl State {
                 "observedGeneration": number("observedGeneration"),
             }]);
         }
-        let served = Arc::clone(self.find("policy", "v1", "poddisruptionbudgets").expect("it is built in"));
+        let served = Arc::clone(
+            self.find("policy", "v1", "poddisruptionbudgets")
+                .expect("it is built in"),
+        );
         let mut old = old;
         served.name_type(&mut old);
         served.name_type(&mut object);

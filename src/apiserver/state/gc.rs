@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::delete::Deletion;
 use super::metadata::{FOREGROUND, ORPHAN};
 use super::object::{key, texts};
-use super::delete::Deletion;
 use super::{Context, Entry, Form, State, crd};
 use crate::apiserver::patch::{self, Writer};
 
@@ -243,7 +243,11 @@ impl State {
             .unwrap_or_default();
         let mut blocked = false;
         for (storage, key) in places {
-            let there = self.storages.get(&storage).and_then(|objects| objects.get(&key)).cloned();
+            let there = self
+                .storages
+                .get(&storage)
+                .and_then(|objects| objects.get(&key))
+                .cloned();
             if let Some(dependent) = there.filter(|dependent| !dependent.deleting) {
                 self.delete_dependent(&storage, &dependent, context);
             }

@@ -61,7 +61,11 @@ pub(super) fn initialise(
     suffix: impl FnOnce() -> String,
 ) {
     let metadata = metadata(object);
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+    for field in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+    ] {
         metadata.remove(field);
     }
     metadata.insert("uid".to_owned(), uid.into());
@@ -131,7 +135,9 @@ pub(super) fn tidy(object: &mut Value) {
 
 /// Drops owner references that are there twice, with a warning.
 pub(super) fn deduplicate_owners(object: &mut Value) -> Option<String> {
-    let owners = object["metadata"].get_mut("ownerReferences")?.as_array_mut()?;
+    let owners = object["metadata"]
+        .get_mut("ownerReferences")?
+        .as_array_mut()?;
     let mut seen: Vec<Value> = Vec::new();
     let mut twice: Vec<&str> = Vec::new();
     owners.retain(|owner| {

@@ -315,15 +315,27 @@ impl State {
 
     /// Stores `object` (in its stored form) and tells watches and the garbage collector.
     fn put(&mut self, storage: &Arc<str>, key: Arc<str>, object: Value) -> Arc<Entry> {
-        let there = self.storages.get(storage).and_then(|objects| objects.get(&key));
+        let there = self
+            .storages
+            .get(storage)
+            .and_then(|objects| objects.get(&key));
         let shape = there.map_or(0, |entry| entry.shape);
         self.put_shaped(storage, key, object, shape)
     }
 
     /// The same with an object that was held to the schema `shape`.
-    fn put_shaped(&mut self, storage: &Arc<str>, key: Arc<str>, object: Value, shape: u32) -> Arc<Entry> {
+    fn put_shaped(
+        &mut self,
+        storage: &Arc<str>,
+        key: Arc<str>,
+        object: Value,
+        shape: u32,
+    ) -> Arc<Entry> {
         let rv = self.next_version();
-        let place = self.storages.get_mut(storage).expect("what is served has a storage");
+        let place = self
+            .storages
+            .get_mut(storage)
+            .expect("what is served has a storage");
         let old = place.get(&key).cloned();
         let entry = Arc::new(Entry::new(key, rv, object, &place.selectable, shape));
         place.put(&entry);

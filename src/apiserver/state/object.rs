@@ -155,7 +155,10 @@ fn field(object: &Value, path: &str) -> Box<str> {
         // Of an Event: the component, by either of its names.
         let component = object["source"]["component"].as_str().unwrap_or_default();
         return match component {
-            "" => object["reportingComponent"].as_str().unwrap_or_default().into(),
+            "" => object["reportingComponent"]
+                .as_str()
+                .unwrap_or_default()
+                .into(),
             component => component.into(),
         };
     }

@@ -24,7 +24,11 @@ impl State {
             "persistentvolumes" => PV_PROTECTION,
             _ => return false,
         };
-        if !entry.deleting || !texts(object, "finalizers").iter().any(|name| name == finalizer) {
+        if !entry.deleting
+            || !texts(object, "finalizers")
+                .iter()
+                .any(|name| name == finalizer)
+        {
             return false;
         }
         let used = match finalizer {
@@ -45,20 +49,33 @@ impl State {
     fn claim_is_used(&self, claim: &Entry) -> bool {
         let (namespace, name) = claim.names();
         let pods = self.storages.get("pods").expect("it is built in");
-        pods.objects(Some(namespace)).map(|pod| pod.value()).any(|pod| {
-            let ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-            let scheduled = pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
-            let volumes = pod["spec"]["volumes"].as_array();
-            scheduled
-                && !ended
-                && volumes.into_iter().flatten().any(|volume| volume["persistentVolumeClaim"]["claimName"] == name)
-        })
+        pods.objects(Some(namespace))
+            .map(|pod| pod.value())
+            .any(|pod| {
+                let ended = matches!(
+                    pod["status"]["phase"].as_str(),
+                    Some("Succeeded" | "Failed")
+                );
+                let scheduled = pod["spec"]["nodeName"]
+                    .as_str()
+                    .is_some_and(|node| !node.is_empty());
+                let volumes = pod["spec"]["volumes"].as_array();
+                scheduled
+                    && !ended
+                    && volumes
+                        .into_iter()
+                        .flatten()
+                        .any(|volume| volume["persistentVolumeClaim"]["claimName"] == name)
+            })
     }
 
     /// Looks again at claims that wait, after a pod has changed.
     pub(super) fn recheck_claims(&mut self, pod: &Entry) {
         let (namespace, _) = pod.names();
-        let waiting = self.protected.iter().filter(|(_, key)| super::object::split(key).0 == namespace);
+        let waiting = self
+            .protected
+            .iter()
+            .filter(|(_, key)| super::object::split(key).0 == namespace);
         self.pending.extend(waiting.cloned());
     }
 }

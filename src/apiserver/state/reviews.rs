@@ -7,7 +7,11 @@ use super::{Answer, Reply, Served, State};
 use crate::apiserver::ApiError;
 use crate::apiserver::request::Request;
 
-pub(super) fn answer(state: &State, served: &Served, request: &Request) -> Result<Answer, ApiError> {
+pub(super) fn answer(
+    state: &State,
+    served: &Served,
+    request: &Request,
+) -> Result<Answer, ApiError> {
     let mut value = request.body.clone();
     state.check_type(served, &mut value)?;
     if value["metadata"].is_null() {

@@ -70,7 +70,11 @@ pub(super) fn validate(served: &Served, object: &Value) -> Vec<Cause> {
         let standard = STANDARD_FINALIZERS.contains(&finalizer.as_str()) || finalizer.contains('/');
         if !standard && served.custom.is_none() {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
-            causes.push(Cause::invalid(format!("metadata.finalizers[{index}]"), &value, why));
+            causes.push(Cause::invalid(
+                format!("metadata.finalizers[{index}]"),
+                &value,
+                why,
+            ));
         }
     }
     if finalizers.iter().any(|f| f == ORPHAN) && finalizers.iter().any(|f| f == FOREGROUND) {
@@ -181,7 +185,11 @@ pub(super) fn validate_update(new: &Value, old: &Value) -> Vec<Cause> {
     ] {
         let (new, old) = (&new["metadata"][field], &old["metadata"][field]);
         if new != old {
-            causes.push(Cause::invalid(format!("metadata.{field}"), new, "field is immutable"));
+            causes.push(Cause::invalid(
+                format!("metadata.{field}"),
+                new,
+                "field is immutable",
+            ));
         }
     }
     causes

@@ -102,7 +102,11 @@ impl Served {
     /// Holds an object that was last held to another schema to this one: what it does not know goes,
     /// defaults come.
     pub(super) fn reshape(&self, entry: &Entry, object: &mut Value) {
-        if let Some(custom) = self.custom.as_ref().filter(|custom| custom.shape != entry.shape) {
+        if let Some(custom) = self
+            .custom
+            .as_ref()
+            .filter(|custom| custom.shape != entry.shape)
+        {
             custom.schema.prune(object);
             custom.schema.default(object);
         }

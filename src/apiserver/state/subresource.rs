@@ -33,7 +33,11 @@ impl State {
         }
     }
 
-    pub(super) fn existing(&self, served: &Served, request: &Request) -> Result<Arc<Entry>, ApiError> {
+    pub(super) fn existing(
+        &self,
+        served: &Served,
+        request: &Request,
+    ) -> Result<Arc<Entry>, ApiError> {
         let (namespace, name) = named(request)?;
         self.storage_of(served)
             .get(&key(namespace, name))

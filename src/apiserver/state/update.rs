@@ -419,7 +419,11 @@ fn same_metadata(new: &Value, old: &Value) -> bool {
 /// Takes the time off what was written through `scale`, which a real server does not note.
 fn untimed(object: &mut Value) {
     let entries = object["metadata"]["managedFields"].as_array_mut();
-    for entry in entries.into_iter().flatten().filter_map(Value::as_object_mut) {
+    for entry in entries
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object_mut)
+    {
         if entry.get("subresource").is_some_and(|name| name == "scale") {
             entry.remove("time");
         }

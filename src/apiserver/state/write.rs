@@ -140,7 +140,11 @@ impl State {
             }
             served.merge().complete(object);
         }
-        problems.extend(unknown.into_iter().map(|path| format!("unknown field {path:?}")));
+        problems.extend(
+            unknown
+                .into_iter()
+                .map(|path| format!("unknown field {path:?}")),
+        );
         match request.options.field_validation.as_str() {
             _ if problems.is_empty() => Ok(Vec::new()),
             "Ignore" => Ok(Vec::new()),
@@ -172,7 +176,12 @@ impl State {
 }
 
 /// Refuses an object that can't be decoded: what was sent, or what a patch has made.
-pub(super) fn undecodable(served: &Served, request: &Request, object: &Value, why: &str) -> ApiError {
+pub(super) fn undecodable(
+    served: &Served,
+    request: &Request,
+    object: &Value,
+    why: &str,
+) -> ApiError {
     let patched = matches!(request.verb, Verb::Patch(kind) if kind != PatchKind::Apply);
     if patched && served.custom.is_none() {
         let cause = Cause::invalid("patch", &Value::from(object.to_string()), why);

@@ -15,7 +15,11 @@ pub(super) fn default_pod(spec: &mut Value) {
         for container in items(spec, field) {
             let limits = container["resources"]["limits"].clone();
             for (resource, limit) in limits.as_object().into_iter().flatten() {
-                set(&mut container["resources"]["requests"], resource, limit.clone());
+                set(
+                    &mut container["resources"]["requests"],
+                    resource,
+                    limit.clone(),
+                );
             }
         }
     }

@@ -60,7 +60,10 @@ pub(super) fn create(service: &mut Value) {
     }
     set(spec, "ipFamilyPolicy", "SingleStack");
     set(spec, "ipFamilies", json!(["IPv4"]));
-    if let Some(address) = spec["clusterIP"].as_str().filter(|address| !address.is_empty()) {
+    if let Some(address) = spec["clusterIP"]
+        .as_str()
+        .filter(|address| !address.is_empty())
+    {
         let addresses = json!([address]);
         set(spec, "clusterIPs", addresses);
     }
@@ -71,7 +74,13 @@ pub(super) fn update(new: &mut Value, old: &Value) {
     if new["spec"]["type"] == "ExternalName" {
         return;
     }
-    for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"] {
+    for field in [
+        "clusterIP",
+        "clusterIPs",
+        "ipFamilies",
+        "ipFamilyPolicy",
+        "healthCheckNodePort",
+    ] {
         let missing = match &new["spec"][field] {
             Value::Null => true,
             Value::String(text) => text.is_empty(),
@@ -90,7 +99,10 @@ pub(super) fn update(new: &mut Value, old: &Value) {
         let before = ports.iter().find(|before| {
             before["port"] == port["port"] && before["protocol"] == port["protocol"]
         });
-        if let Some(number) = before.map(|before| before["nodePort"].clone()).filter(|number| !number.is_null()) {
+        if let Some(number) = before
+            .map(|before| before["nodePort"].clone())
+            .filter(|number| !number.is_null())
+        {
             set(port, "nodePort", number);
         }
     }

@@ -37,7 +37,8 @@ pub(super) fn binding(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>)
     if old.is_some_and(|old| old["roleRef"] != new["roleRef"]) {
         let role = &new["roleRef"];
         // Go names the fields of its own type here.
-        let told = json!({"APIGroup": role["apiGroup"], "Kind": role["kind"], "Name": role["name"]});
+        let told =
+            json!({"APIGroup": role["apiGroup"], "Kind": role["kind"], "Name": role["name"]});
         causes.push(Cause::invalid("roleRef", &told, "field is immutable"));
     }
 }

@@ -9,8 +9,13 @@ use crate::apiserver::Cause;
 const DATA_LIMIT: usize = 1 << 20;
 
 pub(super) fn config_map(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
-    let size = keys(&new["data"], "data", causes) + keys(&new["binaryData"], "binaryData", causes) / 4 * 3;
-    for key in new["binaryData"].as_object().into_iter().flat_map(|map| map.keys()) {
+    let size =
+        keys(&new["data"], "data", causes) + keys(&new["binaryData"], "binaryData", causes) / 4 * 3;
+    for key in new["binaryData"]
+        .as_object()
+        .into_iter()
+        .flat_map(|map| map.keys())
+    {
         if new["data"].get(key).is_some() {
             causes.push(Cause::invalid(
                 format!("data[{key}]"),

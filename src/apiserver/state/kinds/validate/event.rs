@@ -8,7 +8,11 @@ use crate::apiserver::state::names;
 
 pub(super) fn event(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let grouped = new["apiVersion"] == "events.k8s.io/v1";
-    let involved = &new[if grouped { "regarding" } else { "involvedObject" }];
+    let involved = &new[if grouped {
+        "regarding"
+    } else {
+        "involvedObject"
+    }];
     let namespace = text(&new["metadata"], "namespace");
     let (own, default) = (text(involved, "namespace"), namespace == "default");
     if own != namespace && !(own.is_empty() && default) {
@@ -35,7 +39,11 @@ pub(super) fn event(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
         causes.push(Cause::required("reportingController", ""));
     }
     for problem in names::qualified(controller) {
-        causes.push(Cause::invalid("reportingController", &controller.into(), &problem));
+        causes.push(Cause::invalid(
+            "reportingController",
+            &controller.into(),
+            &problem,
+        ));
     }
     if text(new, "reportingInstance").is_empty() {
         causes.push(Cause::required("reportingInstance", ""));

@@ -30,7 +30,12 @@ fn fixed(spec: &Value) -> Value {
         }
     }
     if let Some(spec) = spec.as_object_mut() {
-        for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates", "ephemeralContainers"] {
+        for field in [
+            "activeDeadlineSeconds",
+            "tolerations",
+            "schedulingGates",
+            "ephemeralContainers",
+        ] {
             spec.remove(field);
         }
     }
@@ -52,7 +57,11 @@ pub(super) fn spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
                 causes.push(super::duplicate(format!("{path}.name"), &name.into()));
             } else {
                 for problem in names::label(name) {
-                    causes.push(Cause::invalid(format!("{path}.name"), &name.into(), &problem));
+                    causes.push(Cause::invalid(
+                        format!("{path}.name"),
+                        &name.into(),
+                        &problem,
+                    ));
                 }
                 seen.push(name);
             }
@@ -60,7 +69,13 @@ pub(super) fn spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
         }
     }
     if spec.get("restartPolicy").is_some() {
-        one_of(spec, "restartPolicy", path, &["Always", "OnFailure", "Never"], causes);
+        one_of(
+            spec,
+            "restartPolicy",
+            path,
+            &["Always", "OnFailure", "Never"],
+            causes,
+        );
     }
     not_negative(spec, "terminationGracePeriodSeconds", path, causes);
 }
@@ -70,10 +85,20 @@ fn container(container: &Value, spec: &Value, path: &str, causes: &mut Vec<Cause
         causes.push(Cause::required(format!("{path}.image"), ""));
     }
     if container.get("imagePullPolicy").is_some() {
-        one_of(container, "imagePullPolicy", path, &["Always", "IfNotPresent", "Never"], causes);
+        one_of(
+            container,
+            "imagePullPolicy",
+            path,
+            &["Always", "IfNotPresent", "Never"],
+            causes,
+        );
     }
     for (at, port) in list(container, "ports") {
-        port_number(&port["containerPort"], format!("{path}.ports[{at}].containerPort"), causes);
+        port_number(
+            &port["containerPort"],
+            format!("{path}.ports[{at}].containerPort"),
+            causes,
+        );
     }
     for (at, mount) in list(container, "volumeMounts") {
         let name = text(mount, "name");
@@ -87,13 +112,19 @@ fn container(container: &Value, spec: &Value, path: &str, causes: &mut Vec<Cause
     }
     let resources = &container["resources"];
     for (resource, request) in resources["requests"].as_object().into_iter().flatten() {
-        let (Some(request), Some(limit)) = (request.as_str(), resources["limits"][resource].as_str()) else {
+        let (Some(request), Some(limit)) =
+            (request.as_str(), resources["limits"][resource].as_str())
+        else {
             continue;
         };
         let amounts = amount(request).zip(amount(limit));
         if amounts.is_some_and(|(request, limit)| request > limit) {
             let why = format!("must be less than or equal to {resource} limit of {limit}");
-            causes.push(Cause::invalid(format!("{path}.resources.requests"), &request.into(), &why));
+            causes.push(Cause::invalid(
+                format!("{path}.resources.requests"),
+                &request.into(),
+                &why,
+            ));
         }
     }
 }
@@ -121,7 +152,12 @@ pub(super) fn amount(quantity: &str) -> Option<f64> {
         "Ti" => 1024_f64.powi(4),
         "Pi" => 1024_f64.powi(5),
         "Ei" => 1024_f64.powi(6),
-        exponent => return format!("1{exponent}").parse().ok().map(|power: f64| number * power),
+        exponent => {
+            return format!("1{exponent}")
+                .parse()
+                .ok()
+                .map(|power: f64| number * power);
+        }
     };
     Some(number * unit)
 }

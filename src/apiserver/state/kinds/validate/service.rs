@@ -21,7 +21,11 @@ pub(super) fn service(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>)
     for (index, family) in list(spec, "ipFamilies") {
         if family != "IPv4" {
             let path = format!("spec.ipFamilies[{index}]");
-            causes.push(Cause::invalid(path, family, "not configured on this cluster"));
+            causes.push(Cause::invalid(
+                path,
+                family,
+                "not configured on this cluster",
+            ));
         }
     }
     if spec["ipFamilyPolicy"] == "RequireDualStack" {
@@ -38,7 +42,11 @@ pub(super) fn service(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>)
         && spec["clusterIP"] != old["spec"]["clusterIP"]
     {
         let address = json!([spec["clusterIP"]]);
-        causes.push(Cause::invalid("spec.clusterIPs[0]", &address, "may not change once set"));
+        causes.push(Cause::invalid(
+            "spec.clusterIPs[0]",
+            &address,
+            "may not change once set",
+        ));
     }
 }
 
@@ -92,7 +100,9 @@ fn port_name(name: &str, path: String, causes: &mut Vec<Cause>) {
 
 pub(super) fn status(new: &Value, causes: &mut Vec<Cause>) {
     let ingress = &new["status"]["loadBalancer"]["ingress"];
-    if ingress.as_array().is_some_and(|list| !list.is_empty()) && new["spec"]["type"] != "LoadBalancer" {
+    if ingress.as_array().is_some_and(|list| !list.is_empty())
+        && new["spec"]["type"] != "LoadBalancer"
+    {
         causes.push(Cause::forbidden(
             "status.loadBalancer.ingress",
             "may only be used when `spec.type` is 'LoadBalancer'",

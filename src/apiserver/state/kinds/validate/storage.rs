@@ -2,23 +2,35 @@
 
 use serde_json::Value;
 
-use super::{immutable, list, text};
 use super::pod::amount;
+use super::{immutable, list, text};
 use crate::apiserver::Cause;
 
-const ACCESS_MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+const ACCESS_MODES: &[&str] = &[
+    "ReadOnlyMany",
+    "ReadWriteMany",
+    "ReadWriteOnce",
+    "ReadWriteOncePod",
+];
 
 pub(super) fn claim(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let spec = &new["spec"];
     if list(spec, "accessModes").next().is_none() {
-        causes.push(Cause::required("spec.accessModes", "at least 1 access mode is required"));
+        causes.push(Cause::required(
+            "spec.accessModes",
+            "at least 1 access mode is required",
+        ));
     }
     access_modes(spec, causes);
     let asked = &spec["resources"]["requests"]["storage"];
     match asked.as_str().map(amount) {
         None => causes.push(Cause::required("spec.resources[storage]", "")),
         Some(size) if size.is_none_or(|size| size <= 0.0) => {
-            causes.push(Cause::invalid("spec.resources[storage]", asked, "must be greater than zero"));
+            causes.push(Cause::invalid(
+                "spec.resources[storage]",
+                asked,
+                "must be greater than zero",
+            ));
         }
         Some(_) => {}
     }
@@ -73,9 +85,28 @@ fn access_modes(spec: &Value, causes: &mut Vec<Cause>) {
 pub(super) fn volume(new: &Value, causes: &mut Vec<Cause>) {
     /// Fields of the spec that say where the volume is.
     const SOURCES: &[&str] = &[
-        "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "fc", "flexVolume",
-        "flocker", "gcePersistentDisk", "glusterfs", "hostPath", "iscsi", "local", "nfs",
-        "photonPersistentDisk", "portworxVolume", "quobyte", "rbd", "scaleIO", "storageos", "vsphereVolume",
+        "awsElasticBlockStore",
+        "azureDisk",
+        "azureFile",
+        "cephfs",
+        "cinder",
+        "csi",
+        "fc",
+        "flexVolume",
+        "flocker",
+        "gcePersistentDisk",
+        "glusterfs",
+        "hostPath",
+        "iscsi",
+        "local",
+        "nfs",
+        "photonPersistentDisk",
+        "portworxVolume",
+        "quobyte",
+        "rbd",
+        "scaleIO",
+        "storageos",
+        "vsphereVolume",
     ];
     let spec = &new["spec"];
     if list(spec, "accessModes").next().is_none() {
@@ -87,7 +118,11 @@ pub(super) fn volume(new: &Value, causes: &mut Vec<Cause>) {
         causes.push(Cause::required("spec.capacity", ""));
     }
     if capacity.get("storage").is_none() {
-        causes.push(Cause::not_supported("spec.capacity", capacity, &["storage"]));
+        causes.push(Cause::not_supported(
+            "spec.capacity",
+            capacity,
+            &["storage"],
+        ));
     }
     if !SOURCES.iter().any(|source| spec.get(*source).is_some()) {
         causes.push(Cause::required("spec", "must specify a volume type"));
@@ -102,10 +137,23 @@ pub(super) fn class(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
         return;
     };
     if new["parameters"] != old["parameters"] {
-        causes.push(Cause::forbidden("parameters", "updates to parameters are forbidden."));
+        causes.push(Cause::forbidden(
+            "parameters",
+            "updates to parameters are forbidden.",
+        ));
     }
-    immutable(new, old, &["reclaimPolicy", "volumeBindingMode"], "", causes);
+    immutable(
+        new,
+        old,
+        &["reclaimPolicy", "volumeBindingMode"],
+        "",
+        causes,
+    );
     if new["provisioner"] != old["provisioner"] {
-        causes.push(Cause::invalid("provisioner", &Value::Null, "field is immutable"));
+        causes.push(Cause::invalid(
+            "provisioner",
+            &Value::Null,
+            "field is immutable",
+        ));
     }
 }

@@ -2,7 +2,10 @@ use super::*;
 use serde_json::json;
 
 fn fields(storage: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
-    validate(storage, new, old).into_iter().map(|cause| cause.field).collect()
+    validate(storage, new, old)
+        .into_iter()
+        .map(|cause| cause.field)
+        .collect()
 }
 
 #[test]
@@ -21,16 +24,41 @@ fn a_claim_grows_only_once_it_is_bound() {
             "status": {"phase": phase, "capacity": {"storage": "1Gi"}}})
     };
     let grown = claim("2Gi", "Pending");
-    assert_eq!(fields("persistentvolumeclaims", &grown, Some(&claim("1Gi", "Pending"))), ["spec"]);
-    assert!(fields("persistentvolumeclaims", &grown, Some(&claim("1Gi", "Bound"))).is_empty());
+    assert_eq!(
+        fields(
+            "persistentvolumeclaims",
+            &grown,
+            Some(&claim("1Gi", "Pending"))
+        ),
+        ["spec"]
+    );
+    assert!(
+        fields(
+            "persistentvolumeclaims",
+            &grown,
+            Some(&claim("1Gi", "Bound"))
+        )
+        .is_empty()
+    );
     let shrunk = claim("1Mi", "Bound");
     assert_eq!(
-        fields("persistentvolumeclaims", &shrunk, Some(&claim("1Gi", "Bound"))),
+        fields(
+            "persistentvolumeclaims",
+            &shrunk,
+            Some(&claim("1Gi", "Bound"))
+        ),
         ["spec.resources.requests.storage"]
     );
     let mut named = claim("1Gi", "Pending");
     named["spec"]["volumeName"] = json!("v");
-    assert!(fields("persistentvolumeclaims", &named, Some(&claim("1Gi", "Pending"))).is_empty());
+    assert!(
+        fields(
+            "persistentvolumeclaims",
+            &named,
+            Some(&claim("1Gi", "Pending"))
+        )
+        .is_empty()
+    );
 }
 
 #[test]
@@ -39,6 +67,9 @@ fn a_pod_asks_for_no_more_than_it_may_have() {
         "resources": {"requests": {"memory": "2Gi", "cpu": "100m"}, "limits": {"memory": "1025Mi", "cpu": "1"}}}]}});
     assert_eq!(
         fields("pods", &pod, None),
-        ["spec.containers[0].ports[0].containerPort", "spec.containers[0].resources.requests"]
+        [
+            "spec.containers[0].ports[0].containerPort",
+            "spec.containers[0].resources.requests"
+        ]
     );
 }

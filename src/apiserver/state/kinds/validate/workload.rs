@@ -13,17 +13,29 @@ pub(super) fn workload(storage: &str, new: &Value, old: Option<&Value>, causes: 
         causes.push(Cause::required("spec.selector", ""));
     }
     let pairs = selector["matchLabels"].as_object();
-    let selected = pairs.is_some_and(|pairs| pairs.iter().all(|(key, value)| labels.get(key) == Some(value)))
-        || pairs.is_none() && !selector["matchExpressions"].is_null();
+    let selected = pairs.is_some_and(|pairs| {
+        pairs
+            .iter()
+            .all(|(key, value)| labels.get(key) == Some(value))
+    }) || pairs.is_none() && !selector["matchExpressions"].is_null();
     if !selected {
         let why = "`selector` does not match template `labels`";
         causes.push(Cause::invalid("spec.template.metadata.labels", labels, why));
     }
     not_negative(spec, "replicas", "spec", causes);
-    if storage == "deployments.apps" && !matches!(text(&spec["strategy"], "type"), "Recreate" | "RollingUpdate") {
+    if storage == "deployments.apps"
+        && !matches!(
+            text(&spec["strategy"], "type"),
+            "Recreate" | "RollingUpdate"
+        )
+    {
         // Go names the fields of its own type here.
         let told = json!({"Type": spec["strategy"]["type"], "RollingUpdate": null});
-        causes.push(Cause::not_supported("spec.strategy", &told, &["Recreate", "RollingUpdate"]));
+        causes.push(Cause::not_supported(
+            "spec.strategy",
+            &told,
+            &["Recreate", "RollingUpdate"],
+        ));
     }
     pod::spec(&spec["template"]["spec"], "spec.template.spec", causes);
     let Some(old) = old else {
@@ -64,7 +76,13 @@ fn stateful(spec: &Value) -> Value {
 
 pub(super) fn job(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let spec = &new["spec"];
-    for field in ["parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"] {
+    for field in [
+        "parallelism",
+        "completions",
+        "backoffLimit",
+        "activeDeadlineSeconds",
+        "ttlSecondsAfterFinished",
+    ] {
         not_negative(spec, field, "spec", causes);
     }
     let template = &spec["template"]["spec"];
@@ -91,7 +109,9 @@ pub(super) fn budget(new: &Value, causes: &mut Vec<Cause>) {
         causes.push(Cause {
             reason: "FieldValueInvalid",
             field: "spec".to_owned(),
-            message: format!("Invalid value: {told}: minAvailable and maxUnavailable cannot be both set"),
+            message: format!(
+                "Invalid value: {told}: minAvailable and maxUnavailable cannot be both set"
+            ),
         });
     }
     for field in ["minAvailable", "maxUnavailable"] {
@@ -111,9 +131,16 @@ pub(super) fn budget(new: &Value, causes: &mut Vec<Cause>) {
 
 pub(super) fn lease(new: &Value, causes: &mut Vec<Cause>) {
     let spec = &new["spec"];
-    if spec["leaseDurationSeconds"].as_i64().is_some_and(|seconds| seconds <= 0) {
+    if spec["leaseDurationSeconds"]
+        .as_i64()
+        .is_some_and(|seconds| seconds <= 0)
+    {
         let value = &spec["leaseDurationSeconds"];
-        causes.push(Cause::invalid("spec.leaseDurationSeconds", value, "must be greater than 0"));
+        causes.push(Cause::invalid(
+            "spec.leaseDurationSeconds",
+            value,
+            "must be greater than 0",
+        ));
     }
     not_negative(spec, "leaseTransitions", "spec", causes);
 }
