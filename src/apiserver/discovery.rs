@@ -6,6 +6,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha512};
@@ -132,8 +133,13 @@ pub(crate) fn aggregated(resources: &[&ResourceInfo], core: bool) -> Value {
 /// The `ETag` of a document: its SHA-512 in capitals, quoted, as a real server makes it.
 pub(crate) fn etag(document: &[u8]) -> String {
     let hash = Sha512::digest(document);
-    let hex: String = hash.iter().map(|byte| format!("{byte:02X}")).collect();
-    format!("\"{hex}\"")
+    let mut tag = String::from("\"");
+    for byte in hash {
+        // A text takes all that is written.
+        let _ = write!(tag, "{byte:02X}");
+    }
+    tag.push('"');
+    tag
 }
 
 /// The groups in order, each with its versions in order.
