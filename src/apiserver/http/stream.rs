@@ -13,7 +13,7 @@ use hyper::body::Frame as HttpFrame;
 use tokio::time::{Instant, sleep_until};
 
 use super::accept::Media;
-use super::{Body, page};
+use super::{Body, answer, page};
 use crate::apiserver::state::{Frame, Watch, WatchEnd};
 use crate::apiserver::{ApiError, ApiServer};
 
@@ -105,6 +105,7 @@ async fn next(mut streamed: Streamed) -> Option<Item> {
         }
         if streamed.broken {
             streamed.over = true;
+            tokio::time::sleep(answer::FLUSH_PAUSE).await;
             return Some((Err(io::ErrorKind::ConnectionReset.into()), streamed));
         }
         let changed = streamed.watch.changed();
@@ -197,13 +198,17 @@ impl Streamed {
             self.broken = true;
             return (Ok(HttpFrame::data(bytes)), self);
         }
-        self.sent += bytes.len() as u64;
-        match self.sickness.reset {
-            Some(limit) if self.sent > limit => {
-                self.over = true;
-                (Err(io::ErrorKind::ConnectionReset.into()), self)
-            }
-            _ => (Ok(HttpFrame::data(bytes)), self),
+        let length = bytes.len() as u64;
+        if let Some(limit) = self
+            .sickness
+            .reset
+            .filter(|limit| self.sent + length > *limit)
+        {
+            let left = usize::try_from(limit.saturating_sub(self.sent)).unwrap_or(bytes.len());
+            bytes.truncate(left);
+            self.broken = true;
         }
+        self.sent += length;
+        (Ok(HttpFrame::data(bytes)), self)
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request};
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
@@ -168,4 +168,40 @@ async fn faults_are_set_by_http_too() {
             .0,
         400
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_break_where_they_are_told_to() {
+    let server = server();
+    let mut wire = Wire::new(&server).await;
+    wire.create("a").await;
+    let fault = Fault::Reset { after_bytes: 40 };
+    server
+        .faults()
+        .add(Rule::always(fault.clone()).on("list").times(1));
+    let response = wire.send(Method::GET, MAPS, "").await.unwrap();
+    let mut body = response.into_body();
+    let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+    assert_eq!(first.len(), 40);
+    assert!(body.frame().await.unwrap().is_err());
+    server
+        .faults()
+        .add(Rule::always(fault).on("watch").times(1));
+    let mut lines = Lines::open(&server, "").await;
+    assert!(lines.next().await.is_err());
+    assert_eq!(lines.1.len(), 40);
+    server
+        .faults()
+        .add(Rule::always(Fault::Gzip).on("list").times(1));
+    let packed = Wire::new(&server)
+        .await
+        .send(Method::GET, MAPS, "")
+        .await
+        .unwrap();
+    assert_eq!(packed.headers()["content-encoding"], "gzip");
+    server
+        .faults()
+        .add(Rule::always(Fault::Gone).on("watch").times(1));
+    let mut lines = Lines::open(&server, "resourceVersion=0").await;
+    assert_eq!(lines.event().await.1["code"], json!(410));
 }

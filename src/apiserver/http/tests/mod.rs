@@ -1,6 +1,7 @@
 //! The edge as a client sees it: bytes in, bytes out, over a pipe in memory.
 
 mod faults;
+mod reach;
 
 use bytes::Bytes;
 use http::{Method, Request, Response};

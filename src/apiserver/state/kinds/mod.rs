@@ -28,6 +28,7 @@ pub(super) fn default(storage: &str, object: &mut Value) {
         "services" => service::default(object),
         "secrets" => config::default_secret(object),
         "persistentvolumeclaims" => set(&mut object["spec"], "volumeMode", "Filesystem"),
+        "horizontalpodautoscalers.autoscaling" => set(&mut object["spec"], "minReplicas", 1),
         "nodes" => {
             let capacity = object["status"]["capacity"].clone();
             if capacity.is_object() {
