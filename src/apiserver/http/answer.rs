@@ -1,6 +1,7 @@
 //! Answers: values and failures as HTTP responses.
 
 use std::io::Write as _;
+use std::time::Duration;
 
 use bytes::Bytes;
 use flate2::Compression;
@@ -16,6 +17,9 @@ use crate::apiserver::ApiError;
 
 /// Answers smaller than this are not compressed, as in a real server.
 const GZIP_FLOOR: usize = 128 << 10;
+
+/// Pause before a connection breaks on purpose, in which what was written before gets out.
+pub(super) const FLUSH_PAUSE: Duration = Duration::from_millis(10);
 
 /// Whether an answer is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +129,7 @@ pub(super) fn cut(body: Body, limit: u64) -> Body {
         };
         let length = u64::try_from(data.len()).unwrap_or(u64::MAX);
         if data.is_empty() || left == 0 {
+            tokio::time::sleep(FLUSH_PAUSE).await;
             return Some((
                 Err(std::io::ErrorKind::ConnectionReset.into()),
                 (body, 0, true),

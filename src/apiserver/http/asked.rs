@@ -173,8 +173,13 @@ impl Asked {
         server.faults().thawed().await;
         let response = match outcome {
             Ok((Done::Answer(answer), _)) => self.render(server, parts, answer).await?,
-            Ok((Done::Watch(watch), _)) => self.stream(server, *watch),
-            Ok((Done::Failed(error), _)) => self.streamed(stream::failed(&error)),
+            Ok((Done::Watch(watch), _)) => {
+                let warning = watch.served.deprecation();
+                let mut response = self.stream(server, *watch);
+                answer::warn(&mut response, warning.as_slice());
+                response
+            }
+            Ok((Done::Failed(error), _)) => streamed(stream::failed(&error)),
             Err(error) => return Err(error),
         };
         Ok(self.damage(response))
@@ -271,21 +276,13 @@ impl Asked {
             }
         }
         let timeout = self.request.options.timeout_seconds;
-        self.streamed(stream::body(
+        streamed(stream::body(
             server.clone(),
             watch,
             self.media,
             timeout,
             sickness,
         ))
-    }
-
-    fn streamed(&self, body: Body) -> Response<Body> {
-        let mut response = Response::new(body);
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-        response
     }
 
     /// Cuts an answer short.
@@ -377,4 +374,13 @@ fn refusal(fault: &Fault, verb: Verb) -> Option<ApiError> {
     let mut error = ApiError::new(code, reason, message);
     error.retry_after = retry_after;
     Some(error)
+}
+
+/// The answer to a watch.
+fn streamed(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
 }

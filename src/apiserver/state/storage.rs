@@ -62,6 +62,16 @@ impl Storage {
         }
     }
 
+    /// Lets field selectors name other fields from now on.
+    pub(crate) fn select_by(&mut self, selectable: Vec<String>) {
+        self.selectable = selectable.into();
+        for entry in self.objects.values_mut() {
+            let key = Arc::clone(&entry.key);
+            let again = Entry::new(key, entry.rv, entry.value(), &self.selectable, entry.shape);
+            *entry = Arc::new(again);
+        }
+    }
+
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<Entry>> {
         self.objects.get(key)
     }
@@ -242,7 +252,7 @@ mod tests {
     use serde_json::json;
 
     fn put(storage: &mut Storage, key: &str, rv: u64) {
-        let entry = Entry::new(key.into(), rv, json!({"metadata": {"name": key}}), &[]);
+        let entry = Entry::new(key.into(), rv, json!({"metadata": {"name": key}}), &[], 0);
         storage.put(&Arc::new(entry));
     }
 

@@ -39,7 +39,7 @@ impl IncludeObject {
 pub(crate) fn table(
     info: &ResourceInfo,
     objects: &[&Value],
-    list_meta: Value,
+    list_meta: &Value,
     include: IncludeObject,
     headers: bool,
     now: Timestamp,
