@@ -72,7 +72,7 @@ struct Run<'a> {
     /// Bodies by the name of their step.
     saved: BTreeMap<String, Value>,
     watches: BTreeMap<String, Lines>,
-    /// Paths of objects outside the namespace.
+    /// Paths of what was created.
     created: Vec<String>,
 }
 
@@ -130,10 +130,10 @@ impl Run<'_> {
     async fn ask(&mut self, call: &Call) -> Result<Value, String> {
         let response = self.send(call).await?;
         let mut answer = head(&response);
-        if response.status() == 201 {
+        answer["body"] = parse(&whole(response.into_body()).await?);
+        if answer["status"] == 201 {
             self.remember(call, &answer);
         }
-        answer["body"] = parse(&whole(response.into_body()).await?);
         Ok(answer)
     }
 
@@ -207,24 +207,17 @@ impl Run<'_> {
         }
     }
 
-    /// Keeps what was created outside the namespace, to be removed afterwards.
+    /// Keeps what was created, to be removed afterwards.
     fn remember(&mut self, call: &Call, answer: &Value) {
         let Ok(path) = self.path(&call.path) else {
             return;
         };
-        let path = path.split('?').next().unwrap_or_default().to_owned();
-        if path.contains("/namespaces/")
-            && path.contains(&self.namespace)
-            && call.path.contains(':')
-            || !call.path.starts_with('/')
-        {
-            return;
-        }
+        let path = path.split('?').next().unwrap_or_default();
         let name = answer["body"]["metadata"]["name"].as_str();
-        match (call.method.as_str(), name) {
-            ("POST", Some(name)) => self.created.push(format!("{path}/{name}")),
-            _ => self.created.push(path),
-        }
+        self.created.push(match (call.method.as_str(), name) {
+            ("POST", Some(name)) => format!("{path}/{name}"),
+            _ => path.to_owned(),
+        });
     }
 }
 
