@@ -207,17 +207,20 @@ impl Run<'_> {
         }
     }
 
-    /// Keeps what was created, to be removed afterwards.
+    /// Keeps what was created, to be removed afterwards: objects only, never a collection.
     fn remember(&mut self, call: &Call, answer: &Value) {
         let Ok(path) = self.path(&call.path) else {
             return;
         };
         let path = path.split('?').next().unwrap_or_default();
         let name = answer["body"]["metadata"]["name"].as_str();
-        self.created.push(match (call.method.as_str(), name) {
-            ("POST", Some(name)) => format!("{path}/{name}"),
-            _ => path.to_owned(),
-        });
+        match (call.method.as_str(), name) {
+            ("POST", Some(name)) => self.created.push(format!("{path}/{name}")),
+            ("PUT" | "PATCH", Some(name)) if path.ends_with(&format!("/{name}")) => {
+                self.created.push(path.to_owned());
+            }
+            _ => {}
+        }
     }
 }
 
