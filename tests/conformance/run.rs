@@ -273,16 +273,19 @@ fn set(value: &mut Value, path: &str, new: Value) {
 }
 
 fn keep_only(body: Option<&mut Value>, keep: &Keep) {
-    let parts = keep.list.split('.').filter(|part| !part.is_empty());
+    let mut parts = keep.list.split('.').filter(|part| !part.is_empty());
     let list = body.and_then(|body| {
-        parts.fold(Some(body), |value, part| {
-            value.and_then(|value| value.get_mut(part))
+        parts.try_fold(body, |value, part| match value {
+            Value::Array(items) => items.get_mut(part.parse::<usize>().ok()?),
+            value => value.get_mut(part),
         })
     });
     if let Some(Value::Array(items)) = list {
         items.retain(|item| {
-            let field = item[&keep.field].as_str().unwrap_or_default();
-            keep.values.iter().any(|value| value == field)
+            let field = get(item, &keep.field).and_then(Value::as_str);
+            keep.values
+                .iter()
+                .any(|value| Some(value.as_str()) == field)
         });
     }
 }
