@@ -136,10 +136,14 @@ impl Client {
         stage.enter(Stage::BREAKER);
         let permit = match limits {
             None => None,
-            Some(limits) => if let Ok(permit) = limits.breaker.admit().await { Some(permit) } else {
-                let what = call.subject.what.clone();
-                return (0, Err((Failure::Refused, Error::BreakerOpen { what })));
-            },
+            Some(limits) => {
+                if let Ok(permit) = limits.breaker.admit().await {
+                    Some(permit)
+                } else {
+                    let what = call.subject.what.clone();
+                    return (0, Err((Failure::Refused, Error::BreakerOpen { what })));
+                }
+            }
         };
 
         // In-flight limit: watches do not count, nor do they wait behind requests that hang.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::object::texts;
 use super::{Context, Entry, Form, Served, State, served::Custom};
 use crate::apiserver::ApiError;
+use crate::apiserver::patch::{self, Writer};
 use crate::apiserver::registry::{Traits, qualified};
 use crate::apiserver::schema::Definition;
 
@@ -21,32 +22,158 @@ pub(super) fn is_definition(served: &Served) -> bool {
     served.storage.as_ref() == DEFINITIONS
 }
 
-impl State {
-    /// Compiles a definition before it is stored, and completes its status.
-    pub(super) fn check_definition(
-        &self,
-        object: &mut Value,
-        now: &str,
-    ) -> Result<Vec<String>, ApiError> {
-        Definition::compile(object, now)?;
-        Ok(Vec::new())
-    }
+/// Checks a definition before it is stored, and completes it. What its status says of names comes
+/// after that, as if a controller had looked at it.
+pub(super) fn check(object: &mut Value, now: &str) -> Result<(), ApiError> {
+    let status = object.get("status").cloned();
+    Definition::compile(object, now)?;
+    let stored = object["status"]["storedVersions"].take();
+    object["status"] = match status {
+        Some(status) if status.is_object() => status,
+        _ => json!({"acceptedNames": {"plural": "", "kind": ""}, "conditions": null}),
+    };
+    object["status"]["storedVersions"] = stored;
+    Ok(())
+}
 
-    /// Serves what a stored definition defines, or no longer.
-    pub(super) fn define(&mut self, entry: &Entry, now: &str) {
+/// Marks a definition that is to be deleted, before the ordinary deletion.
+pub(super) fn mark(object: &mut Value, now: &str) {
+    let mut finalizers = texts(object, "finalizers");
+    if !finalizers.iter().any(|finalizer| finalizer == CLEANUP) {
+        finalizers.push(CLEANUP.to_owned());
+    }
+    object["metadata"]["finalizers"] = json!(finalizers);
+    object["metadata"]["deletionTimestamp"] = now.into();
+    let message =
+        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    set_condition(
+        object,
+        now,
+        "Terminating",
+        "True",
+        "InstanceDeletionPending",
+        message,
+    );
+}
+
+impl State {
+    /// Serves what a stored definition defines, or no longer; completes its status.
+    pub(super) fn define(&mut self, entry: &Arc<Entry>, now: &str) {
+        let served = Arc::clone(
+            self.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+                .expect("it is built in"),
+        );
         let mut object = entry.value();
-        object["apiVersion"] = "apiextensions.k8s.io/v1".into();
-        object["kind"] = "CustomResourceDefinition".into();
-        let gone = self.storages[DEFINITIONS].get(&entry.key).is_none();
-        if gone {
+        served.name_type(&mut object);
+        if self.storages[DEFINITIONS].get(&entry.key).is_none() {
             self.undefine(&object);
             return;
         }
-        // It was compiled before it was stored; a write of its status does not change that.
+        let old = object.clone();
+        // It was compiled before it was stored.
         let Ok(definition) = Definition::compile(&mut object, now) else {
             return;
         };
-        let spec = &object["spec"];
+        self.judge_names(&mut object, &old, now);
+        let established = condition(&object, "Established");
+        if !super::update::same(&object, &entry.value()) {
+            let writer = Writer {
+                manager: "kube-apiserver",
+                subresource: "status",
+                api_version: "apiextensions.k8s.io/v1",
+                time: now,
+            };
+            patch::track(Some(&old), &mut object, writer, served.merge());
+            self.put(&served.storage, Arc::clone(&entry.key), object.clone());
+        }
+        if established {
+            self.serve(&object["spec"], definition);
+        }
+    }
+
+    /// Whether the names of a definition are free in its group, as the naming controller judges it.
+    fn judge_names(&self, object: &mut Value, old: &Value, now: &str) {
+        let name = object["metadata"]["name"].clone();
+        let group = &object["spec"]["group"];
+        let taken: Vec<Value> = self.storages[DEFINITIONS]
+            .objects(None)
+            .map(|entry| entry.value())
+            .filter(|other| other["metadata"]["name"] != name && other["spec"]["group"] == *group)
+            .map(|other| other["status"]["acceptedNames"].clone())
+            .collect();
+        let texts = |names: &Value| -> Vec<String> {
+            let one = ["plural", "singular"].map(|field| names[field].clone());
+            let short = names["shortNames"].as_array().cloned().unwrap_or_default();
+            one.iter()
+                .chain(&short)
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect()
+        };
+        let names: Vec<String> = taken.iter().flat_map(texts).collect();
+        let kinds: Vec<&Value> = taken
+            .iter()
+            .flat_map(|names| [&names["kind"], &names["listKind"]])
+            .collect();
+        let wanted = object["spec"]["names"].clone();
+        let mut accepted = object["status"]["acceptedNames"].clone();
+        let mut conflict = None;
+        let is_taken = |name: &Value| {
+            name.as_str()
+                .is_some_and(|name| names.iter().any(|other| other == name))
+        };
+        for (field, reason) in [
+            ("plural", "PluralConflict"),
+            ("singular", "SingularConflict"),
+            ("shortNames", "ShortNamesConflict"),
+            ("kind", "KindConflict"),
+            ("listKind", "ListKindConflict"),
+        ] {
+            let wanted = &wanted[field];
+            let found = match field {
+                "shortNames" => wanted
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .find(|name| is_taken(name)),
+                "kind" | "listKind" => kinds.contains(&wanted).then_some(wanted),
+                _ => is_taken(wanted).then_some(wanted),
+            };
+            let Some(found) = found else {
+                continue;
+            };
+            conflict = Some((reason, format!("{found} is already in use")));
+            // What was accepted before stays so.
+            let before = &old["status"]["acceptedNames"][field];
+            match (before, field) {
+                (Value::Null, "kind") => accepted[field] = "".into(),
+                (Value::Null, _) => {
+                    if let Some(accepted) = accepted.as_object_mut() {
+                        accepted.remove(field);
+                    }
+                }
+                (before, _) => accepted[field] = before.clone(),
+            }
+        }
+        let Some((reason, message)) = conflict else {
+            return;
+        };
+        object["status"]["acceptedNames"] = accepted;
+        set_condition(object, now, "NamesAccepted", "False", reason, &message);
+        if !condition(old, "Established") {
+            set_condition(
+                object,
+                now,
+                "Established",
+                "False",
+                "NotAccepted",
+                "not all names are accepted",
+            );
+        }
+    }
+
+    /// Serves the versions of a definition.
+    fn serve(&mut self, spec: &Value, definition: Definition) {
         let group = spec["group"].as_str().unwrap_or_default().to_owned();
         let plural = spec["names"]["plural"]
             .as_str()
@@ -89,8 +216,10 @@ impl State {
                 ..Traits::default()
             };
             let key = (group.clone(), version.info.version.clone(), plural.clone());
+            let shape = self.shape(&version.raw_schema);
             let custom = Custom {
                 schema: version.schema,
+                shape,
                 raw_schema: version.raw_schema,
                 selectable: version
                     .selectable
@@ -110,6 +239,12 @@ impl State {
         }
     }
 
+    /// Number of a schema.
+    fn shape(&mut self, schema: &Value) -> u32 {
+        let next = u32::try_from(self.shapes.len() + 1).unwrap_or(u32::MAX);
+        *self.shapes.entry(schema.to_string()).or_insert(next)
+    }
+
     fn undefine(&mut self, object: &Value) {
         let group = object["spec"]["group"].as_str().unwrap_or_default();
         let plural = object["spec"]["names"]["plural"]
@@ -120,22 +255,6 @@ impl State {
             // Watches end.
             storage.changed().notify_waiters();
         }
-    }
-
-    /// Marks a definition that is to be deleted, before the ordinary deletion.
-    pub(super) fn mark_definition(object: &mut Value, now: &str) {
-        let mut finalizers = texts(object, "finalizers");
-        if !finalizers.iter().any(|finalizer| finalizer == CLEANUP) {
-            finalizers.push(CLEANUP.to_owned());
-        }
-        object["metadata"]["finalizers"] = json!(finalizers);
-        set_condition(
-            object,
-            now,
-            "True",
-            "InstanceDeletionPending",
-            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
-        );
     }
 
     /// One step in the deletion of a definition: its instances, then itself.
@@ -173,6 +292,7 @@ impl State {
             set_condition(
                 &mut object,
                 &now,
+                "Terminating",
                 "False",
                 "InstanceDeletionCompleted",
                 "removed all instances",
@@ -181,7 +301,7 @@ impl State {
                 self.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
                     .expect("it is built in"),
             );
-            let last = self.settle(&served, entry, object);
+            let last = self.settle(&served, entry, object, None);
             self.define(&last, &now);
             return 1;
         }
@@ -200,9 +320,25 @@ fn undotted(path: &str) -> String {
     path.trim_start_matches('.').to_owned()
 }
 
-fn set_condition(object: &mut Value, now: &str, status: &str, reason: &str, message: &str) {
+/// Whether a condition is true.
+fn condition(object: &Value, kind: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == kind && condition["status"] == "True")
+}
+
+fn set_condition(
+    object: &mut Value,
+    now: &str,
+    kind: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+) {
     let condition = json!({
-        "type": "Terminating",
+        "type": kind,
         "status": status,
         "lastTransitionTime": now,
         "reason": reason,
@@ -212,7 +348,12 @@ fn set_condition(object: &mut Value, now: &str, status: &str, reason: &str, mess
         .as_array()
         .cloned()
         .unwrap_or_default();
-    conditions.retain(|condition| condition["type"] != "Terminating");
-    conditions.push(condition);
+    match conditions
+        .iter_mut()
+        .find(|condition| condition["type"] == kind)
+    {
+        Some(there) => *there = condition,
+        None => conditions.push(condition),
+    }
     object["status"]["conditions"] = conditions.into();
 }

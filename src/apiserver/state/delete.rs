@@ -12,6 +12,10 @@ use super::{Answer, Context, Halt, Reply, Served, State, crd, namespace};
 use crate::apiserver::request::Request;
 use crate::apiserver::{ApiError, Cause};
 
+/// What is said where a Job is deleted without a word about its pods.
+const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set \
+    propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
+
 /// How to delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Deletion {
@@ -63,6 +67,19 @@ impl Deletion {
             propagation: Some("Background".to_owned()),
             ..Self::default()
         }
+    }
+
+    /// After what it owns.
+    pub(super) fn foreground() -> Self {
+        Self {
+            propagation: Some("Foreground".to_owned()),
+            ..Self::default()
+        }
+    }
+
+    /// Whether it is left to the kind what becomes of dependents.
+    fn is_undecided(&self) -> bool {
+        self.orphan_dependents.is_none() && self.propagation.is_none()
     }
 
     fn check(&self) -> Result<(), ApiError> {
@@ -152,9 +169,13 @@ impl State {
                 served: Arc::clone(served),
             },
         };
+        let undecided = served.storage.as_ref() == "jobs.batch" && deletion.is_undecided();
         Ok(Answer {
             reply,
-            warnings: Vec::new(),
+            warnings: undecided
+                .then(|| JOB_WARNING.to_owned())
+                .into_iter()
+                .collect(),
         })
     }
 
@@ -190,24 +211,31 @@ impl State {
         key: &str,
         context: Context<'_>,
     ) -> bool {
-        let Some(entry) = self
-            .storages
-            .get(storage)
-            .and_then(|storage| storage.get(key))
-            .cloned()
-        else {
+        self.delete_as(storage, key, &Deletion::background(), context)
+    }
+
+    /// The same, as `deletion` says.
+    pub(super) fn delete_as(
+        &mut self,
+        storage: &str,
+        key: &str,
+        deletion: &Deletion,
+        context: Context<'_>,
+    ) -> bool {
+        let objects = self.storages.get(storage);
+        let Some(entry) = objects.and_then(|objects| objects.get(key)).cloned() else {
             return false;
         };
         let served = self
             .served
             .values()
-            .find(|served| &*served.storage == storage)
-            .cloned();
-        let Some(served) = served else {
+            .find(|served| &*served.storage == storage);
+        let Some(served) = served.cloned() else {
             return self.remove(&storage.into(), key).is_some();
         };
         let before = self.version;
-        let _ = self.delete_entry(&served, &entry, &Deletion::background(), context);
+        // What is refused stays, as it does where the collector asks a real server.
+        let _ = self.delete_entry(&served, &entry, deletion, context);
         self.version != before
     }
 
@@ -244,19 +272,22 @@ impl State {
         }
         let definition = crd::is_definition(served) && !entry.deleting;
         if definition {
-            Self::mark_definition(&mut object, &context.time());
+            crd::mark(&mut object, &context.time());
         }
         let present = texts(&object, "finalizers");
         let mut finalizers = present.clone();
         finalizers.retain(|finalizer| finalizer != ORPHAN && finalizer != FOREGROUND);
-        finalizers.extend(deletion.finalizer(&present).map(str::to_owned));
+        // Jobs alone leave what they own by default, as they did in their first version.
+        let orphans = served.storage.as_ref() == "jobs.batch" && deletion.is_undecided();
+        let finalizer = deletion.finalizer(&present).or(orphans.then_some(ORPHAN));
+        finalizers.extend(finalizer.map(str::to_owned));
         let waits = !finalizers.is_empty();
         if finalizers != present {
             object["metadata"]["finalizers"] = json!(finalizers);
         }
         let gives_time = matches!(grace, Grace::Given(seconds) if seconds > 0);
         if waits && matches!(grace, Grace::None) {
-            mark(&mut object, entry.deleting, context.now);
+            mark(&mut object, entry.deleting || definition, context.now);
         }
         let changed = !super::update::same(&object, &entry.value());
         if !deletion.dry_run.is_empty() {
@@ -266,6 +297,7 @@ impl State {
                 entry.rv,
                 object,
                 &storage.selectable,
+                entry.shape,
             );
             let would = Arc::new(would);
             return Ok(if waits || gives_time {

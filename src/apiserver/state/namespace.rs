@@ -18,6 +18,11 @@ impl State {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<(), ApiError> {
+        let definition = self.storages[super::crd::DEFINITIONS].get(&served.storage);
+        if definition.is_some_and(|definition| definition.deleting) {
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(served.forbidden(name, why));
+        }
         let Some(namespace) = namespace else {
             return Ok(());
         };
@@ -62,7 +67,7 @@ impl State {
             let mut namespace = entry.value();
             namespace["spec"]["finalizers"] = json!([]);
             let served = Arc::clone(self.find("", "v1", "namespaces").expect("it is built in"));
-            self.settle(&served, entry, namespace);
+            self.settle(&served, entry, namespace, None);
             return 1;
         }
         let mut done = 0;

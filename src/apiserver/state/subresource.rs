@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::delete::{Deleted, Deletion};
 use super::object::{key, metadata, text};
-use super::selector::Labels;
 use super::update::named;
 use super::{Answer, Context, Entry, Halt, Reply, Served, State, convert, method_not_allowed};
 use crate::apiserver::ApiError;
@@ -35,7 +33,11 @@ impl State {
         }
     }
 
-    fn existing(&self, served: &Served, request: &Request) -> Result<Arc<Entry>, ApiError> {
+    pub(super) fn existing(
+        &self,
+        served: &Served,
+        request: &Request,
+    ) -> Result<Arc<Entry>, ApiError> {
         let (namespace, name) = named(request)?;
         self.storage_of(served)
             .get(&key(namespace, name))
@@ -97,7 +99,6 @@ impl State {
         let mut main = request.clone();
         main.verb = Verb::Update;
         main.body = Value::Null;
-        main.target.subresource = None;
         let answer = self.replace(served, &main, context, &existing, &old, new, false)?;
         let value = match &answer.reply {
             Reply::Object { entry, .. } => convert::to_served(served, entry, context.conversions)?,
@@ -137,7 +138,7 @@ impl State {
         let present = pod["spec"]["nodeName"].as_str().unwrap_or_default();
         if !present.is_empty() {
             let why = format!("pod {name} is already assigned to node {present:?}");
-            return Err(served.conflict(name, &why).into());
+            return Err(ApiError::conflict("", "pods/binding", name, &why).into());
         }
         pod["spec"]["nodeName"] = node.into();
         for (key, value) in request.body["metadata"]["annotations"]
@@ -162,82 +163,18 @@ impl State {
         Ok(success(201))
     }
 
-    /// Deletes a pod where its disruption budget allows that.
-    fn evict(
-        &mut self,
-        served: &Arc<Served>,
-        request: &Request,
-        context: Context<'_>,
-    ) -> Result<Answer, Halt> {
-        let existing = self.existing(served, request)?;
-        let (namespace, name) = existing.names();
-        let pod = existing.value();
-        let disrupts = !existing.deleting
-            && !matches!(
-                pod["status"]["phase"].as_str(),
-                Some("Succeeded" | "Failed" | "Pending")
-            );
-        let budgets: Vec<Arc<Entry>> = self.storages["poddisruptionbudgets.policy"]
-            .objects(Some(namespace))
-            .filter(|budget| {
-                disrupts && Labels::of(&budget.value()["spec"]["selector"]).matches(&existing)
-            })
-            .cloned()
-            .collect();
-        if budgets.len() > 1 {
-            let why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-            return Err(ApiError::new(500, "InternalError", why).into());
-        }
-        if let Some(budget) = budgets.first() {
-            self.spend(budget, name, &context.time(), request.options.is_dry_run())?;
-        }
-        let mut request = request.clone();
-        request.body = request.body["deleteOptions"].take();
-        let deletion = Deletion::of(&request)?;
-        match self.delete_entry(served, &existing, &deletion, context)? {
-            Deleted::Gone(_) | Deleted::Pending(_) => Ok(success(201)),
-        }
-    }
-
-    /// Takes one disruption from a budget.
-    fn spend(
-        &mut self,
-        budget: &Arc<Entry>,
-        pod: &str,
-        now: &str,
-        dry: bool,
-    ) -> Result<(), ApiError> {
-        let mut object = budget.value();
-        let name = budget.names().1;
-        let number = |field: &str| object["status"][field].as_i64().unwrap_or_default();
-        let allowed = number("disruptionsAllowed");
-        if allowed <= 0 {
-            let message = "Cannot evict pod as it would violate the pod's disruption budget.";
-            let mut error = ApiError::new(429, "TooManyRequests", message);
-            error.details = json!({"causes": [{"reason": "DisruptionBudget", "message": format!(
-                "The disruption budget {name} needs {} healthy pods and has {} currently",
-                number("desiredHealthy"), number("currentHealthy")
-            )}]});
-            return Err(error);
-        }
-        object["status"]["disruptionsAllowed"] = (allowed - 1).into();
-        object["status"]["disruptedPods"][pod] = now.into();
-        if !dry {
-            self.put(
-                &"poddisruptionbudgets.policy".into(),
-                Arc::clone(&budget.key),
-                object,
-            );
-        }
-        Ok(())
-    }
-
     /// Sets the finalizers of a namespace.
     fn finalize(&mut self, served: &Arc<Served>, request: &Request) -> Result<Answer, Halt> {
         let existing = self.existing(served, request)?;
         let mut object = existing.value();
-        object["spec"]["finalizers"] = request.body["spec"]["finalizers"].clone();
-        let entry = self.settle(served, &existing, object);
+        let finalizers = request.body["spec"]["finalizers"].clone();
+        if let Some(spec) = object["spec"].as_object_mut() {
+            match finalizers.as_array() {
+                Some(list) if !list.is_empty() => spec.insert("finalizers".to_owned(), finalizers),
+                _ => spec.remove("finalizers"),
+            };
+        }
+        let entry = self.settle(served, &existing, object, None);
         let reply = Reply::Object {
             code: 200,
             entry,
@@ -276,7 +213,7 @@ impl State {
     }
 }
 
-fn success(code: u16) -> Answer {
+pub(super) fn success(code: u16) -> Answer {
     let value = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code});
     Answer {
         reply: Reply::Value { code, value },

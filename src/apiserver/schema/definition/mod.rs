@@ -41,6 +41,11 @@ pub(crate) struct Definition {
 }
 
 impl Definition {
+    /// Sets the defaults of a CustomResourceDefinition's spec.
+    pub(crate) fn set_defaults(object: &mut Value) {
+        set_defaults(object);
+    }
+
     /// Checks a CustomResourceDefinition object and compiles it. `object` is completed with the defaults
     /// and the status (`acceptedNames`, conditions `NamesAccepted` and `Established`, `storedVersions`)
     /// that a real server gives it; of a status that it has, conditions and stored versions are kept.

@@ -174,7 +174,7 @@ fn an_eviction_asks_the_budget() {
     assert_eq!(error.code, 429);
     world.merge(
         &format!("{budgets}/b/status"),
-        json!({"status": {"disruptionsAllowed": 1}}),
+        json!({"status": {"disruptionsAllowed": 1, "observedGeneration": 1}}),
     );
     world
         .ask(Verb::Create, &eviction, json!({"metadata": {"name": "p"}}))

@@ -358,7 +358,9 @@ fn expand(text: &str, env: &BTreeMap<String, String>) -> String {
             .strip_prefix('(')
             .and_then(|inner| inner.split_once(')'))
         {
-            if let Some(value) = env.get(name) { out.push_str(value) } else {
+            if let Some(value) = env.get(name) {
+                out.push_str(value)
+            } else {
                 out.push_str("$(");
                 out.push_str(name);
                 out.push(')');

@@ -87,7 +87,11 @@ impl Worker {
             config.borrow_and_update();
             self.refresh(&pod);
             let now = self.now();
-            let facts = if machine.wants_facts() { self.facts(&pod) } else { Facts::default() };
+            let facts = if machine.wants_facts() {
+                self.facts(&pod)
+            } else {
+                Facts::default()
+            };
             for action in machine.step(&pod, gone, &facts, now) {
                 self.perform(&pod, action);
             }
