@@ -173,7 +173,12 @@ impl Asked {
         server.faults().thawed().await;
         let response = match outcome {
             Ok((Done::Answer(answer), _)) => self.render(server, parts, answer).await?,
-            Ok((Done::Watch(watch), _)) => self.stream(server, *watch),
+            Ok((Done::Watch(watch), _)) => {
+                let warning = watch.served.deprecation();
+                let mut response = self.stream(server, *watch);
+                answer::warn(&mut response, warning.as_slice());
+                response
+            }
             Ok((Done::Failed(error), _)) => self.streamed(stream::failed(&error)),
             Err(error) => return Err(error),
         };

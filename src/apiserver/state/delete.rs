@@ -286,8 +286,8 @@ impl State {
             object["metadata"]["finalizers"] = json!(finalizers);
         }
         let gives_time = matches!(grace, Grace::Given(seconds) if seconds > 0);
-        if waits && matches!(grace, Grace::None) {
-            mark(&mut object, entry.deleting || definition, context.now);
+        if waits && !definition && matches!(grace, Grace::None) {
+            mark(&mut object, entry.deleting, context.now);
         }
         let changed = !super::update::same(&object, &entry.value());
         if !deletion.dry_run.is_empty() {
@@ -334,9 +334,7 @@ impl State {
         context: Context<'_>,
     ) -> Result<Deleted, ApiError> {
         if entry.deleting {
-            let why = "The system is ensuring all content is removed from this namespace.  Upon \
-                completion, this namespace will automatically be purged by the system.";
-            return Err(served.conflict(entry.names().1, why));
+            return Ok(Deleted::Pending(Arc::clone(entry)));
         }
         let mut object = entry.value();
         metadata(&mut object).insert("deletionTimestamp".to_owned(), context.time().into());

@@ -180,7 +180,10 @@ impl State {
 
     /// The storage of this name, made where it is new.
     fn storage_for(&mut self, name: &str, selectable: Vec<String>) -> Arc<str> {
-        if let Some(storage) = self.storages.get(name) {
+        if let Some(storage) = self.storages.get_mut(name) {
+            if *storage.selectable != *selectable {
+                storage.select_by(selectable);
+            }
             return Arc::clone(&storage.name);
         }
         let storage = Storage::new(name, selectable, self.history, self.version);
@@ -253,7 +256,10 @@ impl State {
                     .iter()
                     .any(|(name, _)| name == subresource);
             if !known {
-                return Err(ApiError::no_such_path());
+                return Err(match &target.name {
+                    Some(name) if served.custom.is_some() => served.not_found(name),
+                    _ => ApiError::no_such_path(),
+                });
             }
         }
         let refused = misplaced

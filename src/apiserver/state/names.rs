@@ -84,7 +84,7 @@ fn lower(c: char) -> bool {
 pub(crate) fn subdomain(value: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if value.len() > 253 {
-        problems.push("must be no more than 253 bytes".to_owned());
+        problems.push("must be no more than 253 characters".to_owned());
     }
     if !value
         .split('.')
@@ -107,7 +107,7 @@ pub(crate) fn label(value: &str) -> Vec<String> {
         return vec!["must not contain dots".to_owned()];
     }
     if value.len() > 63 {
-        problems.push("must be no more than 63 bytes".to_owned());
+        problems.push("must be no more than 63 characters".to_owned());
     }
     if !bounded(value, lower, |c| c == '-') {
         problems.push(

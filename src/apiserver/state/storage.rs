@@ -62,6 +62,16 @@ impl Storage {
         }
     }
 
+    /// Lets field selectors name other fields from now on.
+    pub(crate) fn select_by(&mut self, selectable: Vec<String>) {
+        self.selectable = selectable.into();
+        for entry in self.objects.values_mut() {
+            let key = Arc::clone(&entry.key);
+            let again = Entry::new(key, entry.rv, entry.value(), &self.selectable, entry.shape);
+            *entry = Arc::new(again);
+        }
+    }
+
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<Entry>> {
         self.objects.get(key)
     }

@@ -123,8 +123,12 @@ impl State {
         let name = existing.names().1;
         let node = request.body["target"]["name"].as_str().unwrap_or_default();
         if node.is_empty() {
-            let cause = crate::apiserver::Cause::required("target.name", "");
-            return Err(ApiError::invalid("", "Binding", name, &[cause]).into());
+            return Err(ApiError::new(500, "", "target.name: Required value").into());
+        }
+        let named = text(&request.body, "name");
+        if !named.is_empty() && named != name {
+            let why = "name in URL does not match name in Binding object";
+            return Err(ApiError::bad_request(why).into());
         }
         let mut pod = existing.value();
         if existing.deleting {

@@ -416,18 +416,18 @@ fn same_metadata(new: &Value, old: &Value) -> bool {
         })
 }
 
-/// Takes the time off what was written through `scale`, which a real server does not note.
+/// Takes the time off what was written through `scale`, which a real server does not note, and so
+/// puts it first.
 fn untimed(object: &mut Value) {
-    let entries = object["metadata"]["managedFields"].as_array_mut();
-    for entry in entries
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_object_mut)
-    {
+    let Some(entries) = object["metadata"]["managedFields"].as_array_mut() else {
+        return;
+    };
+    for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
         if entry.get("subresource").is_some_and(|name| name == "scale") {
             entry.remove("time");
         }
     }
+    entries.sort_by_key(|entry| (entry["operation"] != "Apply", !entry["time"].is_null()));
 }
 
 fn timeless(managed: &Value) -> Vec<Value> {

@@ -46,17 +46,19 @@ impl State {
         let name = text(&object, "name").to_owned();
         let mut warnings = self.decode(served, request, &mut object)?;
         warnings.extend(meta::deduplicate_owners(&mut object));
-        // Nodes tell their status when they register.
-        if served.traits.status
-            && served.storage.as_ref() != "nodes"
-            && let Some(object) = object.as_object_mut()
-        {
-            object.remove("status");
-        }
+        let status = served
+            .traits
+            .status
+            .then(|| object.as_object_mut()?.remove("status"))
+            .flatten();
         if !applied {
             let api_version = served.api_version();
             let writer = writer(request, "", &api_version, &now);
             patch::track(None, &mut object, writer, served.merge());
+        }
+        // Nodes tell their status when they register.
+        if let Some(status) = status.filter(|_| served.storage.as_ref() == "nodes") {
+            object["status"] = status;
         }
         self.admit(served, namespace, &name)?;
 
@@ -166,12 +168,12 @@ impl State {
         if causes.is_empty() {
             return Ok(());
         }
-        Err(ApiError::invalid(
-            &served.info.group,
-            &served.info.kind,
-            name,
-            causes,
-        ))
+        // Events of both groups are judged as those of the core group.
+        let group = match served.storage.as_ref() {
+            "events" => "",
+            _ => &served.info.group,
+        };
+        Err(ApiError::invalid(group, &served.info.kind, name, causes))
     }
 }
 

@@ -17,6 +17,7 @@ use super::Structural;
 use super::cel;
 use super::node::{Node, strings};
 use super::report::Report;
+use crate::apiserver::discovery::rank;
 use crate::apiserver::{ApiError, Cause, ColumnInfo, ResourceInfo, ScaleInfo};
 
 /// One served or stored version.
@@ -103,6 +104,28 @@ impl Definition {
     }
 }
 
+/// The warning of a deprecated version that brings none of its own: it names the best one to use.
+fn deprecation(spec: &Value, version: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (group, kind, name) = (
+        text(&spec["group"]),
+        text(&spec["names"]["kind"]),
+        text(&version["name"]),
+    );
+    let better = spec["versions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|other| other["served"] == true && other["deprecated"] != true)
+        .filter_map(|other| other["name"].as_str())
+        .filter(|other| rank(other) > rank(&name))
+        .max_by_key(|other| rank(other));
+    let advice = better
+        .map(|better| format!("; use {group}/{better} {kind}"))
+        .unwrap_or_default();
+    format!("{group}/{name} {kind} is deprecated{advice}")
+}
+
 /// `SetDefaults_CustomResourceDefinition`.
 fn set_defaults(object: &mut Value) {
     let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else {
@@ -156,15 +179,7 @@ impl Version {
                 .collect(),
             deprecation: flag("deprecated").then(|| {
                 let own = version["deprecationWarning"].as_str();
-                own.map_or_else(
-                    || {
-                        format!(
-                            "{}/{} {} is deprecated",
-                            info.group, info.version, info.kind
-                        )
-                    },
-                    str::to_owned,
-                )
+                own.map_or_else(|| deprecation(spec, version), str::to_owned)
             }),
             info,
         }

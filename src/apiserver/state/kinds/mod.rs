@@ -28,6 +28,12 @@ pub(super) fn default(storage: &str, object: &mut Value) {
         "services" => service::default(object),
         "secrets" => config::default_secret(object),
         "persistentvolumeclaims" => set(&mut object["spec"], "volumeMode", "Filesystem"),
+        "nodes" => {
+            let capacity = object["status"]["capacity"].clone();
+            if capacity.is_object() {
+                set(&mut object["status"], "allocatable", capacity);
+            }
+        }
         "endpoints" => {
             for subset in items(object, "subsets") {
                 items(subset, "ports").for_each(|port| set(port, "protocol", "TCP"));

@@ -58,6 +58,13 @@ pub(super) fn create(service: &mut Value) {
     if spec["type"] == "ExternalName" || !spec.is_object() {
         return;
     }
+    let selects = spec["selector"]
+        .as_object()
+        .is_some_and(|selector| !selector.is_empty());
+    if spec["clusterIP"] == "None" && !selects {
+        set(spec, "ipFamilyPolicy", "RequireDualStack");
+        set(spec, "ipFamilies", json!(["IPv4", "IPv6"]));
+    }
     set(spec, "ipFamilyPolicy", "SingleStack");
     set(spec, "ipFamilies", json!(["IPv4"]));
     if let Some(address) = spec["clusterIP"]

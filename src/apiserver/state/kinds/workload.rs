@@ -110,6 +110,8 @@ pub(super) fn create_job(object: &mut Value) {
     }
     object["spec"]["selector"] =
         json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
+    let labels = object["spec"]["template"]["metadata"]["labels"].clone();
+    set(&mut object["metadata"], "labels", labels);
 }
 
 #[cfg(test)]

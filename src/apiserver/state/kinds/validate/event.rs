@@ -49,7 +49,11 @@ pub(super) fn event(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
         causes.push(Cause::required("reportingInstance", ""));
     }
     if !matches!(text(new, "type"), "Normal" | "Warning") {
-        causes.push(Cause::invalid("type", &text(new, "type").into(), ""));
+        causes.push(Cause::invalid(
+            "type",
+            &"".into(),
+            &format!("has invalid value: {}", text(new, "type")),
+        ));
     }
     let Some(old) = old else {
         return;

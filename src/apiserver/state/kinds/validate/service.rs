@@ -18,6 +18,26 @@ pub(super) fn service(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>)
     }
     ports(spec, headless, causes);
     rules::labels(&spec["selector"], "spec.selector", causes);
+    // What has no selector and no address is nobody's concern but its makers'.
+    if !(headless && spec["selector"].is_null()) {
+        families(spec, causes);
+    }
+    if let Some(old) = old
+        && old["spec"]["type"] != "ExternalName"
+        && !external
+        && !old["spec"]["clusterIP"].is_null()
+        && spec["clusterIP"] != old["spec"]["clusterIP"]
+    {
+        let address = json!([spec["clusterIP"]]);
+        causes.push(Cause::invalid(
+            "spec.clusterIPs[0]",
+            &address,
+            "may not change once set",
+        ));
+    }
+}
+
+fn families(spec: &Value, causes: &mut Vec<Cause>) {
     for (index, family) in list(spec, "ipFamilies") {
         if family != "IPv4" {
             let path = format!("spec.ipFamilies[{index}]");
@@ -33,19 +53,6 @@ pub(super) fn service(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>)
             "spec.ipFamilyPolicy",
             &spec["ipFamilyPolicy"],
             "this cluster is not configured for dual-stack services",
-        ));
-    }
-    if let Some(old) = old
-        && old["spec"]["type"] != "ExternalName"
-        && !external
-        && !old["spec"]["clusterIP"].is_null()
-        && spec["clusterIP"] != old["spec"]["clusterIP"]
-    {
-        let address = json!([spec["clusterIP"]]);
-        causes.push(Cause::invalid(
-            "spec.clusterIPs[0]",
-            &address,
-            "may not change once set",
         ));
     }
 }
@@ -75,9 +82,15 @@ fn ports(spec: &Value, headless: bool, causes: &mut Vec<Cause>) {
         let key = (port["protocol"].clone(), port["port"].clone());
         if numbers.contains(&key) {
             // Go names the fields of its own type here.
-            let told = json!({"Name": "", "Protocol": key.0, "AppProtocol": null, "Port": key.1,
-                "TargetPort": 0, "NodePort": 0});
-            causes.push(super::duplicate(path, &told));
+            causes.push(Cause {
+                reason: "FieldValueDuplicate",
+                field: path,
+                message: format!(
+                    "Duplicate value: {{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{},\
+                     \"TargetPort\":0,\"NodePort\":0}}",
+                    key.0, key.1
+                ),
+            });
         }
         numbers.push(key);
     }

@@ -1,6 +1,6 @@
 //! Deployments and their kin, disruption budgets, leases.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{immutable, not_negative, pod, text};
 use crate::apiserver::Cause;
@@ -30,12 +30,15 @@ pub(super) fn workload(storage: &str, new: &Value, old: Option<&Value>, causes: 
         )
     {
         // Go names the fields of its own type here.
-        let told = json!({"Type": spec["strategy"]["type"], "RollingUpdate": null});
-        causes.push(Cause::not_supported(
-            "spec.strategy",
-            &told,
-            &["Recreate", "RollingUpdate"],
-        ));
+        causes.push(Cause {
+            reason: "FieldValueNotSupported",
+            field: "spec.strategy".to_owned(),
+            message: format!(
+                "Unsupported value: {{\"Type\":{},\"RollingUpdate\":null}}: supported values: \"Recreate\", \
+                 \"RollingUpdate\"",
+                spec["strategy"]["type"]
+            ),
+        });
     }
     pod::spec(&spec["template"]["spec"], "spec.template.spec", causes);
     let Some(old) = old else {
