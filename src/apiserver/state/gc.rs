@@ -38,6 +38,10 @@ impl State {
                 continue;
             };
             let left = match storage.as_ref() {
+                "namespaces" if !entry.deleting => {
+                    self.furnish(&entry, context);
+                    false
+                }
                 "namespaces" if entry.deleting => {
                     self.empty_namespace(&entry, context, budget) == budget
                 }
@@ -84,6 +88,9 @@ impl State {
                     self.recheck_owner(&old.value(), old.names().0, owner);
                 }
             }
+        }
+        if let (None, Some(new), "namespaces") = (old, new, storage.as_ref()) {
+            self.pending.push_back(place(new));
         }
         if let Some(new) = new {
             if before != after {

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{Context, Entry, Served, State, gc};
 use crate::apiserver::ApiError;
+use crate::apiserver::request::{Options, Request, Target, Verb};
 
 /// Namespaces that can't be deleted.
 pub(super) const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
@@ -43,6 +44,33 @@ impl State {
             "field": "metadata.namespace",
         }]);
         Err(error)
+    }
+
+    /// Gives a new namespace the account that every one has.
+    pub(super) fn furnish(&mut self, entry: &Arc<Entry>, context: Context<'_>) {
+        let name = entry.names().1;
+        let accounts = self
+            .storages
+            .get("serviceaccounts")
+            .expect("it is built in");
+        if accounts.get(&format!("{name}/default")).is_some() {
+            return;
+        }
+        let request = Request {
+            verb: Verb::Create,
+            target: Target {
+                version: "v1".to_owned(),
+                resource: "serviceaccounts".to_owned(),
+                namespace: Some(name.to_owned()),
+                ..Target::default()
+            },
+            options: Options::default(),
+            body: json!({"metadata": {"name": "default"}}),
+            duplicates: Vec::new(),
+            agent: "kube-controller-manager".to_owned(),
+        };
+        // Nothing is wrong with it; and where there is, the namespace goes on without.
+        let _ = self.write(&request, context);
     }
 
     /// One step in the deletion of a namespace: its content, then itself. Gives whether anything was
