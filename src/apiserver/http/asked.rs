@@ -180,7 +180,7 @@ impl Asked {
                 answer::warn(&mut response, warning.as_slice());
                 response
             }
-            Ok((Done::Failed(error), _)) => self.streamed(stream::failed(&error)),
+            Ok((Done::Failed(error), _)) => streamed(stream::failed(&error)),
             Err(error) => return Err(error),
         };
         Ok(self.damage(response))
@@ -277,21 +277,13 @@ impl Asked {
             }
         }
         let timeout = self.request.options.timeout_seconds;
-        self.streamed(stream::body(
+        streamed(stream::body(
             server.clone(),
             watch,
             self.media,
             timeout,
             sickness,
         ))
-    }
-
-    fn streamed(&self, body: Body) -> Response<Body> {
-        let mut response = Response::new(body);
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-        response
     }
 
     /// Cuts an answer short.
@@ -383,4 +375,13 @@ fn refusal(fault: &Fault, verb: Verb) -> Option<ApiError> {
     let mut error = ApiError::new(code, reason, message);
     error.retry_after = retry_after;
     Some(error)
+}
+
+/// The answer to a watch.
+fn streamed(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
 }

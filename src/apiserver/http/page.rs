@@ -98,7 +98,7 @@ pub(super) async fn single(
         Shape::Table => {
             let objects = values(server, served, std::slice::from_ref(entry)).await?;
             let metadata = json!({"resourceVersion": entry.rv.to_string()});
-            out = tabulate(server, served, &objects, metadata, media, columns);
+            out = tabulate(server, served, &objects, &metadata, media, columns);
         }
     }
     Ok(out)
@@ -109,7 +109,7 @@ fn tabulate(
     server: &ApiServer,
     served: &Served,
     objects: &[Value],
-    metadata: Value,
+    metadata: &Value,
     media: Media,
     columns: bool,
 ) -> Vec<u8> {
@@ -146,7 +146,7 @@ pub(super) async fn list(
     }
     if media.shape == Shape::Table {
         let objects = values(server, served, &page.entries).await?;
-        return Ok(tabulate(server, served, &objects, metadata, media, true));
+        return Ok(tabulate(server, served, &objects, &metadata, media, true));
     }
     if media.shape == Shape::Metadata && !media.list {
         let group = match served.info.group.split('.').next() {

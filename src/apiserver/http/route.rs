@@ -72,7 +72,7 @@ fn target(group: &str, version: &str, rest: &[&str], path: &str) -> Option<Targe
         rest => rest,
     };
     let (resource, rest) = rest.split_first()?;
-    target.resource = (*resource).to_owned();
+    (*resource).clone_into(&mut target.resource);
     if let Some((name, rest)) = rest.split_first() {
         target.name = Some((*name).to_owned());
         if let Some((subresource, rest)) = rest.split_first() {

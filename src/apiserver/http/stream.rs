@@ -52,6 +52,8 @@ struct Streamed {
     /// Whether a table's columns were sent.
     columns: bool,
     sent: u64,
+    /// The connection breaks next.
+    broken: bool,
     over: bool,
 }
 
@@ -83,6 +85,7 @@ pub(super) fn body(
         bookmark: now + period,
         columns: true,
         sent: 0,
+        broken: false,
         over: false,
     };
     StreamBody::new(stream::unfold(streamed, next)).boxed_unsync()
@@ -100,6 +103,10 @@ async fn next(mut streamed: Streamed) -> Option<Item> {
         if streamed.over {
             return None;
         }
+        if streamed.broken {
+            streamed.over = true;
+            return Some((Err(io::ErrorKind::ConnectionReset.into()), streamed));
+        }
         let changed = streamed.watch.changed();
         let mut changed = std::pin::pin!(changed.notified());
         // From here on no change is missed.
@@ -113,7 +120,7 @@ async fn next(mut streamed: Streamed) -> Option<Item> {
                 Ok(frames) => {
                     let bytes = streamed.render(frames).await;
                     if !bytes.is_empty() {
-                        return streamed.send(bytes);
+                        return Some(streamed.send(bytes));
                     }
                 }
                 Err(WatchEnd::Behind | WatchEnd::Gone) => return None,
@@ -125,7 +132,7 @@ async fn next(mut streamed: Streamed) -> Option<Item> {
             () = sleep_until(streamed.ends) => return None,
             () = sleep_until(streamed.bookmark), if streamed.wants_bookmarks() => {
                 let bytes = streamed.bookmarks();
-                return streamed.send(bytes);
+                return Some(streamed.send(bytes));
             }
         }
     }
@@ -184,19 +191,19 @@ impl Streamed {
         line.repeat(count).into()
     }
 
-    fn send(mut self, mut bytes: Bytes) -> Option<Item> {
+    fn send(mut self, mut bytes: Bytes) -> Item {
         if self.sickness.half {
             bytes.truncate(bytes.len() / 2);
-            self.sickness.reset = Some(self.sent + bytes.len() as u64);
-            self.sickness.half = false;
+            self.broken = true;
+            return (Ok(HttpFrame::data(bytes)), self);
         }
         self.sent += bytes.len() as u64;
         match self.sickness.reset {
             Some(limit) if self.sent > limit => {
                 self.over = true;
-                Some((Err(io::ErrorKind::ConnectionReset.into()), self))
+                (Err(io::ErrorKind::ConnectionReset.into()), self)
             }
-            _ => Some((Ok(HttpFrame::data(bytes)), self)),
+            _ => (Ok(HttpFrame::data(bytes)), self),
         }
     }
 }

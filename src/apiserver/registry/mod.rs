@@ -56,6 +56,7 @@ pub(crate) fn qualified(plural: &str, group: &str) -> String {
 }
 
 /// One line of the table.
+#[derive(Clone, Copy)]
 struct Row {
     /// `v1` or `group/version`.
     api_version: &'static str,

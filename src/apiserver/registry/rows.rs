@@ -34,10 +34,10 @@ const fn row(
     }
 }
 
-const fn with(row: Row, subresources: &'static str) -> Row {
+const fn with(row: &Row, subresources: &'static str) -> Row {
     Row {
         subresources,
-        ..row
+        ..*row
     }
 }
 
@@ -59,7 +59,7 @@ pub(super) const ROWS: &[Row] = &[
     row("v1", "Event", "events", "ev", "nu"),
     row("v1", "LimitRange", "limitranges", "limits", "nu"),
     with(
-        row("v1", "Namespace", "namespaces", "ns", "sld"),
+        &row("v1", "Namespace", "namespaces", "ns", "sld"),
         "finalize=Namespace",
     ),
     row("v1", "Node", "nodes", "no", "s"),
@@ -71,7 +71,7 @@ pub(super) const ROWS: &[Row] = &[
         "pvc",
         "nsd",
     ),
-    with(row("v1", "Pod", "pods", "po", "nsgad"), POD_SUBRESOURCES),
+    with(&row("v1", "Pod", "pods", "po", "nsgad"), POD_SUBRESOURCES),
     row("v1", "PodTemplate", "podtemplates", "", "ngd"),
     row(
         "v1",
@@ -84,7 +84,7 @@ pub(super) const ROWS: &[Row] = &[
     row("v1", "Secret", "secrets", "", "n"),
     row("v1", "Service", "services", "svc", "nsauld"),
     with(
-        row("v1", "ServiceAccount", "serviceaccounts", "sa", "nd"),
+        &row("v1", "ServiceAccount", "serviceaccounts", "sa", "nd"),
         "token=TokenRequest",
     ),
     row("v1", "Binding", "bindings", "", "nc"),

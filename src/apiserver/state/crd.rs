@@ -76,7 +76,7 @@ impl State {
         };
         self.judge_names(&mut object, &old, now);
         let established = condition(&object, "Established");
-        if !super::update::same(&object, &entry.value()) {
+        if !super::compare::same(&object, &entry.value()) {
             let writer = Writer {
                 manager: "kube-apiserver",
                 subresource: "status",

@@ -253,7 +253,7 @@ impl State {
             "namespaces" if namespace::IMMORTAL.contains(&name) => {
                 return Err(served.forbidden(name, "this namespace may not be deleted"));
             }
-            "namespaces" => return self.delete_namespace(served, entry, deletion, context),
+            "namespaces" => return Ok(self.delete_namespace(served, entry, deletion, context)),
             _ => {}
         }
         let mut object = entry.value();
@@ -289,7 +289,7 @@ impl State {
         if waits && !definition && matches!(grace, Grace::None) {
             mark(&mut object, entry.deleting, context.now);
         }
-        let changed = !super::update::same(&object, &entry.value());
+        let changed = !super::compare::same(&object, &entry.value());
         if !deletion.dry_run.is_empty() {
             let storage = &self.storages[&served.storage];
             let would = Entry::new(
@@ -332,20 +332,20 @@ impl State {
         entry: &Arc<Entry>,
         deletion: &Deletion,
         context: Context<'_>,
-    ) -> Result<Deleted, ApiError> {
+    ) -> Deleted {
         if entry.deleting {
-            return Ok(Deleted::Pending(Arc::clone(entry)));
+            return Deleted::Pending(Arc::clone(entry));
         }
         let mut object = entry.value();
         metadata(&mut object).insert("deletionTimestamp".to_owned(), context.time().into());
         object["status"]["phase"] = "Terminating".into();
         if !deletion.dry_run.is_empty() {
-            return Ok(Deleted::Pending(Arc::clone(entry)));
+            return Deleted::Pending(Arc::clone(entry));
         }
         let entry = self.put(&served.storage, Arc::clone(&entry.key), object);
         self.pending
             .push_back((Arc::clone(&served.storage), Arc::clone(&entry.key)));
-        Ok(Deleted::Pending(entry))
+        Deleted::Pending(entry)
     }
 }
 

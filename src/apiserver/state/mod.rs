@@ -6,6 +6,7 @@
 
 mod admission;
 mod body;
+mod compare;
 mod convert;
 mod crd;
 mod delete;

@@ -44,7 +44,7 @@ impl State {
         let uid = self.dice.uid();
         meta::initialise(&mut object, &uid, &now, || self.dice.suffix());
         let name = text(&object, "name").to_owned();
-        let mut warnings = self.decode(served, request, &mut object)?;
+        let mut warnings = decode(served, request, &mut object)?;
         warnings.extend(meta::deduplicate_owners(&mut object));
         let status = served
             .traits
@@ -74,7 +74,7 @@ impl State {
         if let Some(custom) = &served.custom {
             causes.extend(custom.schema.validate(&object, None));
         }
-        self.refuse(served, &name, &causes)?;
+        refuse(served, &name, &causes)?;
 
         let key = key(namespace, &name);
         if let Some(there) = self.storage_of(served).get(&key) {
@@ -112,69 +112,63 @@ impl State {
             warnings,
         })
     }
+}
 
-    /// What decoding does: unknown fields go (or are refused), defaults come. Gives warnings.
-    pub(super) fn decode(
-        &self,
-        served: &Served,
-        request: &Request,
-        object: &mut Value,
-    ) -> Result<Vec<String>, ApiError> {
-        let mut problems = request.duplicates.clone();
-        let mut unknown = Vec::new();
-        if let Some(custom) = &served.custom {
-            // The metadata of custom resources is Go's own type, too.
-            let mut wrapped = json!({ "metadata": object["metadata"].take() });
-            let metadata = MergeSchema::builtin("", "ConfigMap");
-            let decoded = metadata.decode(&mut wrapped);
-            object["metadata"] = wrapped["metadata"].take();
-            unknown.extend(decoded.map_err(|why| undecodable(served, request, object, &why))?);
-            unknown.extend(custom.schema.prune(object));
-            custom.schema.default(object);
-        } else {
-            let decoded = served.merge().decode(object);
-            unknown.extend(decoded.map_err(|why| undecodable(served, request, object, &why))?);
-            body::null_texts(object);
-            patch::drop_nulls(object);
-            kinds::default(&served.storage, object);
-            if crd::is_definition(served) {
-                Definition::set_defaults(object);
-            }
-            served.merge().complete(object);
+/// What decoding does: unknown fields go (or are refused), defaults come. Gives warnings.
+pub(super) fn decode(
+    served: &Served,
+    request: &Request,
+    object: &mut Value,
+) -> Result<Vec<String>, ApiError> {
+    let mut problems = request.duplicates.clone();
+    let mut unknown = Vec::new();
+    if let Some(custom) = &served.custom {
+        // The metadata of custom resources is Go's own type, too.
+        let mut wrapped = json!({ "metadata": object["metadata"].take() });
+        let metadata = MergeSchema::builtin("", "ConfigMap");
+        let decoded = metadata.decode(&mut wrapped);
+        object["metadata"] = wrapped["metadata"].take();
+        unknown.extend(decoded.map_err(|why| undecodable(served, request, object, &why))?);
+        unknown.extend(custom.schema.prune(object));
+        custom.schema.default(object);
+    } else {
+        let decoded = served.merge().decode(object);
+        unknown.extend(decoded.map_err(|why| undecodable(served, request, object, &why))?);
+        body::null_texts(object);
+        patch::drop_nulls(object);
+        kinds::default(&served.storage, object);
+        if crd::is_definition(served) {
+            Definition::set_defaults(object);
         }
-        problems.extend(
-            unknown
-                .into_iter()
-                .map(|path| format!("unknown field {path:?}")),
-        );
-        match request.options.field_validation.as_str() {
-            _ if problems.is_empty() => Ok(Vec::new()),
-            "Ignore" => Ok(Vec::new()),
-            "Strict" => {
-                let why = format!("strict decoding error: {}", problems.join(", "));
-                Err(undecodable(served, request, object, &why))
-            }
-            _ => Ok(problems),
-        }
+        served.merge().complete(object);
     }
+    problems.extend(
+        unknown
+            .into_iter()
+            .map(|path| format!("unknown field {path:?}")),
+    );
+    match request.options.field_validation.as_str() {
+        _ if problems.is_empty() => Ok(Vec::new()),
+        "Ignore" => Ok(Vec::new()),
+        "Strict" => {
+            let why = format!("strict decoding error: {}", problems.join(", "));
+            Err(undecodable(served, request, object, &why))
+        }
+        _ => Ok(problems),
+    }
+}
 
-    /// Refuses what is invalid.
-    pub(super) fn refuse(
-        &self,
-        served: &Served,
-        name: &str,
-        causes: &[Cause],
-    ) -> Result<(), ApiError> {
-        if causes.is_empty() {
-            return Ok(());
-        }
-        // Events of both groups are judged as those of the core group.
-        let group = match served.storage.as_ref() {
-            "events" => "",
-            _ => &served.info.group,
-        };
-        Err(ApiError::invalid(group, &served.info.kind, name, causes))
+/// Refuses what is invalid.
+pub(super) fn refuse(served: &Served, name: &str, causes: &[Cause]) -> Result<(), ApiError> {
+    if causes.is_empty() {
+        return Ok(());
     }
+    // Events of both groups are judged as those of the core group.
+    let group = match served.storage.as_ref() {
+        "events" => "",
+        _ => &served.info.group,
+    };
+    Err(ApiError::invalid(group, &served.info.kind, name, causes))
 }
 
 /// Refuses an object that can't be decoded: what was sent, or what a patch has made.

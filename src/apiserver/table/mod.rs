@@ -39,7 +39,7 @@ impl IncludeObject {
 pub(crate) fn table(
     info: &ResourceInfo,
     objects: &[&Value],
-    list_meta: Value,
+    list_meta: &Value,
     include: IncludeObject,
     headers: bool,
     now: Timestamp,
@@ -58,7 +58,7 @@ pub(crate) fn table(
         })
         .collect();
     let mut table = json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1"});
-    table["metadata"] = list_meta;
+    table["metadata"] = list_meta.clone();
     table["columnDefinitions"] = if headers {
         columns::of(info)
     } else {

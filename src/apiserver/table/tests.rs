@@ -25,7 +25,7 @@ fn built_in_kinds_are_printed_as_a_real_server_does() {
         let made = table(
             &info,
             &[object],
-            json!({}),
+            &json!({}),
             include,
             true,
             now(&case["now"]),
@@ -75,14 +75,7 @@ fn defined_kinds_are_printed_by_their_columns() {
     });
     let at = now(&json!("2026-11-30T00:05:00Z"));
     let meta = json!({"resourceVersion": "7"});
-    let made = table(
-        &info,
-        &[&object],
-        meta.clone(),
-        IncludeObject::Metadata,
-        true,
-        at,
-    );
+    let made = table(&info, &[&object], &meta, IncludeObject::Metadata, true, at);
     assert_eq!(
         made["rows"][0]["cells"],
         json!(["a", "t", 3, null, "[1,\"b\"]", "5m", "<invalid>", null])
@@ -92,7 +85,7 @@ fn defined_kinds_are_printed_by_their_columns() {
     assert_eq!(made["metadata"], meta);
 
     info.columns.clear();
-    let made = table(&info, &[&object], meta, IncludeObject::Object, false, at);
+    let made = table(&info, &[&object], &meta, IncludeObject::Object, false, at);
     assert_eq!(made["rows"][0]["cells"], json!(["a", "5m"]));
     assert_eq!(made["rows"][0]["object"], object);
     assert_eq!(made["columnDefinitions"], Value::Null);

@@ -9,7 +9,7 @@ fn version(name: &str, storage: bool) -> Value {
             "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}})
 }
 
-fn definition(conversion: Value) -> Value {
+fn definition(conversion: &Value) -> Value {
     json!({"metadata": {"name": "things.g.io"}, "spec": {"group": "g.io", "scope": "Namespaced",
         "names": {"plural": "things", "kind": "Thing"}, "conversion": conversion,
         "versions": [version("v1", true), version("v2", false)]}})
@@ -29,7 +29,7 @@ fn a_definition_is_served_at_once_and_goes_with_its_instances() {
         world.get(&format!("{V1}/t")).unwrap_err().message,
         "the server could not find the requested resource"
     );
-    world.create(DEFINITIONS, definition(json!({"strategy": "None"})));
+    world.create(DEFINITIONS, definition(&json!({"strategy": "None"})));
     let created = world.create(V2, thing());
     assert_eq!(created["spec"], json!({"size": 3}), "pruned and defaulted");
     let error = world
@@ -87,7 +87,7 @@ fn a_webhook_is_asked_and_the_write_repeated() {
     let mut world = World::new();
     let webhook = json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
         "clientConfig": {"url": "https://127.0.0.1:1/"}}});
-    world.create(DEFINITIONS, definition(webhook));
+    world.create(DEFINITIONS, definition(&webhook));
     let now = "2026-11-30T10:00:00Z".parse().unwrap();
     let asked = request(Verb::Create, V2, thing());
     let context = Context {
