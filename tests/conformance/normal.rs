@@ -163,6 +163,7 @@ impl Known {
             Value::Object(mut fields) => {
                 ages(&mut fields);
                 causes(&mut fields);
+                managers(&mut fields);
                 let bookmark = fields.get("type").is_some_and(|kind| kind == "BOOKMARK");
                 let many = is_collection(&fields);
                 fields
@@ -264,4 +265,14 @@ fn causes(fields: &mut Map<String, Value>) {
         *message = message.replace(&given, &listed(&causes));
     }
     fields["details"]["causes"] = causes.into();
+}
+
+/// Sorts the entries of managed fields, which come by their times.
+fn managers(fields: &mut Map<String, Value>) {
+    if let Some(Value::Array(entries)) = fields.get_mut("managedFields") {
+        let key = |entry: &Value, field: &str| entry[field].as_str().unwrap_or_default().to_owned();
+        entries.sort_by_key(|entry| {
+            ["manager", "operation", "subresource", "apiVersion"].map(|field| key(entry, field))
+        });
+    }
 }

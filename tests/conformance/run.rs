@@ -72,7 +72,7 @@ struct Run<'a> {
     /// Bodies by the name of their step.
     saved: BTreeMap<String, Value>,
     watches: BTreeMap<String, Lines>,
-    /// Paths of objects outside the namespace.
+    /// Paths of what was created.
     created: Vec<String>,
 }
 
@@ -130,10 +130,10 @@ impl Run<'_> {
     async fn ask(&mut self, call: &Call) -> Result<Value, String> {
         let response = self.send(call).await?;
         let mut answer = head(&response);
-        if response.status() == 201 {
+        answer["body"] = parse(&whole(response.into_body()).await?);
+        if answer["status"] == 201 {
             self.remember(call, &answer);
         }
-        answer["body"] = parse(&whole(response.into_body()).await?);
         Ok(answer)
     }
 
@@ -207,23 +207,19 @@ impl Run<'_> {
         }
     }
 
-    /// Keeps what was created outside the namespace, to be removed afterwards.
+    /// Keeps what was created, to be removed afterwards: objects only, never a collection.
     fn remember(&mut self, call: &Call, answer: &Value) {
         let Ok(path) = self.path(&call.path) else {
             return;
         };
-        let path = path.split('?').next().unwrap_or_default().to_owned();
-        if path.contains("/namespaces/")
-            && path.contains(&self.namespace)
-            && call.path.contains(':')
-            || !call.path.starts_with('/')
-        {
-            return;
-        }
+        let path = path.split('?').next().unwrap_or_default();
         let name = answer["body"]["metadata"]["name"].as_str();
         match (call.method.as_str(), name) {
             ("POST", Some(name)) => self.created.push(format!("{path}/{name}")),
-            _ => self.created.push(path),
+            ("PUT" | "PATCH", Some(name)) if path.ends_with(&format!("/{name}")) => {
+                self.created.push(path.to_owned());
+            }
+            _ => {}
         }
     }
 }
@@ -277,16 +273,19 @@ fn set(value: &mut Value, path: &str, new: Value) {
 }
 
 fn keep_only(body: Option<&mut Value>, keep: &Keep) {
-    let parts = keep.list.split('.').filter(|part| !part.is_empty());
+    let mut parts = keep.list.split('.').filter(|part| !part.is_empty());
     let list = body.and_then(|body| {
-        parts.fold(Some(body), |value, part| {
-            value.and_then(|value| value.get_mut(part))
+        parts.try_fold(body, |value, part| match value {
+            Value::Array(items) => items.get_mut(part.parse::<usize>().ok()?),
+            value => value.get_mut(part),
         })
     });
     if let Some(Value::Array(items)) = list {
         items.retain(|item| {
-            let field = item[&keep.field].as_str().unwrap_or_default();
-            keep.values.iter().any(|value| value == field)
+            let field = get(item, &keep.field).and_then(Value::as_str);
+            keep.values
+                .iter()
+                .any(|value| Some(value.as_str()) == field)
         });
     }
 }

@@ -151,6 +151,7 @@ impl Asked {
                 body::check_language(&parts.headers)?;
             }
             let bytes = body::read(incoming).await?;
+            body::check_there(server, &self.request, &bytes)?;
             if !(deletes && bytes.is_empty()) {
                 (self.request.body, self.request.duplicates) = body::parse(&bytes)?;
             }

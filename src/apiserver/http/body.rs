@@ -8,8 +8,8 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use super::json;
-use crate::apiserver::request::PatchKind;
-use crate::apiserver::{ApiError, protobuf};
+use crate::apiserver::request::{PatchKind, Request, Verb};
+use crate::apiserver::{ApiError, ApiServer, protobuf};
 
 /// Largest body of a request, as a real server has it.
 const LIMIT: usize = 3 << 20;
@@ -86,6 +86,31 @@ pub(super) fn check_language(headers: &HeaderMap) -> Result<(), ApiError> {
             "application/json, application/yaml, application/vnd.kubernetes.protobuf",
         )),
     }
+}
+
+/// Checks that a whole object is there where one is to be written.
+///
+/// # Errors
+/// 400 for an empty body.
+pub(super) fn check_there(
+    server: &ApiServer,
+    request: &Request,
+    body: &[u8],
+) -> Result<(), ApiError> {
+    let target = &request.target;
+    let whole = matches!(request.verb, Verb::Create | Verb::Update);
+    if !body.is_empty() || !whole || target.subresource.is_some() {
+        return Ok(());
+    }
+    let state = server.state();
+    let served = state
+        .find(&target.group, &target.version, &target.resource)
+        .ok_or_else(ApiError::no_such_path)?;
+    Err(ApiError::bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): couldn't get version/kind; \
+         json parse error: unexpected end of JSON input (<empty>)",
+        served.info.kind
+    )))
 }
 
 /// Parses a body: JSON, YAML or protobuf. Also gives the fields that it names twice.

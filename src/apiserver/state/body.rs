@@ -12,6 +12,9 @@ const SUMMARY: usize = 30;
 impl State {
     /// Checks `apiVersion` and `kind` of a body, where they are given, and sets them.
     pub(super) fn check_type(&self, served: &Served, object: &mut Value) -> Result<(), ApiError> {
+        if object.is_null() {
+            *object = Value::Object(serde_json::Map::new());
+        }
         if !object.is_object() {
             return Err(ApiError::bad_request(format!(
                 "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error",
@@ -34,6 +37,14 @@ impl State {
             return Err(wrong_version(version, &expected.0));
         }
         served.name_type(object);
+        if served.custom.is_none() && !matches!(object["metadata"], Value::Object(_) | Value::Null)
+        {
+            // It is needed before all else is decoded.
+            served
+                .merge()
+                .decode(&mut object.clone())
+                .map_err(|why| wrong_value(served, &why))?;
+        }
         Ok(())
     }
 
@@ -96,6 +107,14 @@ fn check_custom(
         return Err(ApiError::invalid(&served.info.group, kind, name, &[cause]));
     }
     Ok(())
+}
+
+fn wrong_value(served: &Served, why: &str) -> ApiError {
+    ApiError::bad_request(format!(
+        "{kind} in version {:?} cannot be handled as a {kind}: {why}",
+        served.info.version,
+        kind = served.info.kind
+    ))
 }
 
 fn wrong_version(given: &str, expected: &str) -> ApiError {

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use super::object::{key, metadata, text};
 use super::update::named;
+use super::write::writer;
 use super::{Answer, Context, Entry, Halt, Reply, Served, State, convert, method_not_allowed};
-use crate::apiserver::ApiError;
 use crate::apiserver::request::{PatchKind, Request, Verb};
+use crate::apiserver::{ApiError, patch};
 
 impl State {
     pub(super) fn write_subresource(
@@ -24,7 +25,7 @@ impl State {
             "scale" if updates => self.rescale(served, request, context),
             "binding" if request.verb == Verb::Create => self.bind(served, request, context),
             "eviction" if request.verb == Verb::Create => self.evict(served, request, context),
-            "finalize" if request.verb == Verb::Update => self.finalize(served, request),
+            "finalize" if request.verb == Verb::Update => self.finalize(served, request, context),
             "token" if request.verb == Verb::Create => self.token(served, request, context),
             "status" | "ephemeralcontainers" | "resize" if updates => {
                 self.update(served, request, context)
@@ -58,12 +59,12 @@ impl State {
         let mut wanted = match request.verb {
             Verb::Patch(PatchKind::Json) => {
                 let mut scale = current.clone();
-                crate::apiserver::patch::json(&mut scale, &request.body)?;
+                patch::json(&mut scale, &request.body)?;
                 scale
             }
             Verb::Patch(_) => {
                 let mut scale = current.clone();
-                crate::apiserver::patch::merge(&mut scale, &request.body);
+                patch::merge(&mut scale, &request.body);
                 scale
             }
             _ => request.body.clone(),
@@ -168,9 +169,15 @@ impl State {
     }
 
     /// Sets the finalizers of a namespace.
-    fn finalize(&mut self, served: &Arc<Served>, request: &Request) -> Result<Answer, Halt> {
+    fn finalize(
+        &mut self,
+        served: &Arc<Served>,
+        request: &Request,
+        context: Context<'_>,
+    ) -> Result<Answer, Halt> {
         let existing = self.existing(served, request)?;
-        let mut object = existing.value();
+        let old = existing.value();
+        let mut object = old.clone();
         let finalizers = request.body["spec"]["finalizers"].clone();
         if let Some(spec) = object["spec"].as_object_mut() {
             match finalizers.as_array() {
@@ -178,6 +185,9 @@ impl State {
                 _ => spec.remove("finalizers"),
             };
         }
+        let (api_version, now) = (served.api_version(), context.time());
+        let writer = writer(request, "finalize", &api_version, &now);
+        patch::track(Some(&old), &mut object, writer, served.merge());
         let entry = self.settle(served, &existing, object, None);
         let reply = Reply::Object {
             code: 200,

@@ -58,7 +58,7 @@ pub(crate) fn table(
         })
         .collect();
     let mut table = json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1"});
-    table["metadata"] = list_meta;
+    table["metadata"] = list_meta.clone();
     table["columnDefinitions"] = if headers {
         columns::of(info)
     } else {

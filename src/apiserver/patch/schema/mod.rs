@@ -315,7 +315,10 @@ impl Types {
         let atom = self.get(field.of);
         match value {
             Value::Null => true,
-            Value::Array(items) => items.is_empty() && field.zero.is_none() && atom.is_container(),
+            Value::Array(items) => {
+                let written = matches!(&field.zero, Some(zero) if !zero.is_null());
+                items.is_empty() && !written && atom.is_container()
+            }
             Value::Object(object) => {
                 object.is_empty() && field.zero.is_none() && atom.is_container()
             }

@@ -128,6 +128,15 @@ fn deprecation(spec: &Value, version: &Value) -> String {
 
 /// `SetDefaults_CustomResourceDefinition`.
 fn set_defaults(object: &mut Value) {
+    let emptied = object
+        .pointer("/status/storedVersions")
+        .and_then(Value::as_array);
+    if emptied.is_some_and(Vec::is_empty) {
+        let versions = object["spec"]["versions"].as_array().into_iter().flatten();
+        let storing = versions.filter(|version| version["storage"] == true);
+        let names: Value = storing.map(|version| version["name"].clone()).collect();
+        object["status"]["storedVersions"] = names;
+    }
     let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else {
         return;
     };

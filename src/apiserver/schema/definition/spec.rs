@@ -110,16 +110,21 @@ fn versions(spec: &Value, report: &mut Report) {
     }
     let storing = all.iter().filter(|version| version["storage"] == true);
     let storing = storing.count();
+    // Go prints no versions at all as null.
+    let told = match all.as_slice() {
+        [] => "null".to_owned(),
+        _ => shown(all),
+    };
     let mut unique = names.clone();
     unique.sort_unstable();
     unique.dedup();
     if unique.len() != names.len() {
         let detail = "must contain unique version names";
-        report.invalid_shown("spec.versions", &shown(all), detail);
+        report.invalid_shown("spec.versions", &told, detail);
     }
     if storing != 1 {
         let detail = "must have exactly one version marked as storage version";
-        report.invalid_shown("spec.versions", &shown(all), detail);
+        report.invalid_shown("spec.versions", &told, detail);
     }
     // Told once more of the first, by the name that it had before there were several.
     if let Some(name) = names.first().filter(|name| !name.is_empty())
