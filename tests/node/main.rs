@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 const NS: &str = "default";
 /// What anything here may take on a slow machine.
-const LIMIT: Duration = Duration::from_secs(200);
+const LIMIT: Duration = Duration::from_secs(240);
 const CRDS: Resource = Resource {
     group: "apiextensions.k8s.io",
     version: "v1",
