@@ -1,6 +1,7 @@
 //! The kubelets of all nodes: a worker for each pod that is bound to one.
 
 pub(super) mod config;
+mod facts;
 mod link;
 mod report;
 mod worker;
@@ -21,29 +22,10 @@ use super::runtime::{ContainerRuntime, PodRef, Signal};
 use super::stores::Stores;
 use crate::client::{Client, Stream};
 use crate::runtime::{Change, EventRecorder, Kind as _, ObjectKey};
+pub(super) use facts::NodeFacts;
+pub use facts::PodFacts;
 use link::{Link, Linked};
 use worker::{View, Worker};
-
-/// What a pod is, at a glance.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodFacts {
-    /// Namespace.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-    /// UID.
-    pub uid: String,
-    /// The node that it runs on.
-    pub node: String,
-    /// Its address.
-    pub ip: IpAddr,
-    /// Its DNS name in its headless Service, where it has one.
-    pub host: Option<String>,
-    /// The containers that run, each with the number of its run.
-    pub running: Vec<(String, u32)>,
-    /// Whether it is cut off.
-    pub cut: bool,
-}
 
 /// All kubelets.
 pub(super) struct Kubelet {
@@ -75,15 +57,6 @@ struct State {
 struct NodeState {
     address: IpAddr,
     failed: Option<Instant>,
-}
-
-/// A node, as others see it.
-pub(super) struct NodeFacts {
-    /// Counted from 0.
-    pub(super) index: usize,
-    pub(super) address: IpAddr,
-    /// Since when it counts as lost.
-    pub(super) lost: Option<Instant>,
 }
 
 struct Entry {
@@ -149,9 +122,34 @@ impl Kubelet {
     /// Everything was listed: takes up the pods that there are.
     pub(super) fn begin(self: &Arc<Self>) {
         self.lock().begun = true;
-        for pod in super::stores::all(&self.stores.pods) {
-            self.applied(&pod);
+        let pods = super::stores::all(&self.stores.pods);
+        for pod in &pods {
+            self.applied(pod);
         }
+        for orphan in self.runtime.pods() {
+            if !pods.iter().any(|pod| pod.meta().uid == orphan.uid) {
+                self.clean_up(orphan);
+            }
+        }
+    }
+
+    /// Ends a pod that was removed from the API while no kubelet was here.
+    fn clean_up(&self, orphan: PodRef) {
+        tracing::info!(
+            pod = orphan.name,
+            uid = orphan.uid,
+            "nobody knows the pod any more"
+        );
+        let runtime = Arc::clone(&self.runtime);
+        self.kill_all(&orphan);
+        tokio::spawn(async move {
+            for (container, run) in runtime.running(&orphan) {
+                runtime
+                    .wait(&orphan, &ContainerRun { container, run })
+                    .await;
+            }
+            runtime.unmount(&orphan).await;
+        });
     }
 
     /// Takes in a change of a pod.

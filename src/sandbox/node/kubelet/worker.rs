@@ -70,26 +70,27 @@ impl Worker {
         for (container, run) in running {
             self.await_exit(ContainerRun { container, run });
         }
-        let (report, reported) = watch::channel(Report::default());
-        let reporter = Reporter {
+        let (report, told) = watch::channel(Report::default());
+        let writing = Reporter {
             writer: Writer {
                 client: self.kubelet.client.clone(),
             },
             store: self.kubelet.stores.pods.clone(),
-            report: reported,
+            report: told,
             view: self.view.clone(),
         };
         // Beside this: whatever the API server does, the pod is looked after.
-        let reporter = Guard(tokio::spawn(reporter.run()));
+        let writing = Guard(tokio::spawn(writing.run()));
         let mut config = self.kubelet.config.subscribe();
         loop {
             let View { pod, gone } = self.view.borrow_and_update().clone();
             config.borrow_and_update();
             self.refresh(&pod);
             let now = self.now();
-            let facts = match machine.wants_facts() {
-                true => self.facts(&pod),
-                false => Facts::default(),
+            let facts = if machine.wants_facts() {
+                self.facts(&pod)
+            } else {
+                Facts::default()
             };
             for action in machine.step(&pod, gone, &facts, now) {
                 self.perform(&pod, action);
@@ -119,7 +120,7 @@ impl Worker {
                 () = until(wake) => {}
             }
         }
-        drop(reporter);
+        drop(writing);
         self.kubelet.lock().pods.remove(&self.place.uid);
     }
 
