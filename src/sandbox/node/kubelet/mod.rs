@@ -114,7 +114,7 @@ impl Kubelet {
         state.nodes.iter().enumerate().map(facts).collect()
     }
 
-    /// Secrets, ConfigMaps or claims have changed.
+    /// Secrets, ConfigMaps or claims have changed, or a volume was let go of.
     pub(super) fn config_changed(&self) {
         self.config.send_modify(|count| *count += 1);
     }
@@ -332,6 +332,8 @@ impl Kubelet {
             self.kill_all(&entry.place);
             state.attached.retain(|_, holder| *holder != uid);
         }
+        drop(state);
+        self.config_changed();
     }
 
     /// A failed node is back: its pods are taken up again.
@@ -358,6 +360,12 @@ impl Kubelet {
                 task.abort();
             }
         }
+    }
+
+    /// The pod's volumes are free: another may wait for them.
+    fn detach(&self, uid: &str) {
+        self.lock().attached.retain(|_, holder| holder != uid);
+        self.config_changed();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -141,8 +141,7 @@ impl Worker {
             Event::Started(run, Ok(())) => self.await_exit(run.clone()),
             Event::Mounted(Err(_)) | Event::Unmounted => {
                 self.mounted = None;
-                let mut state = self.kubelet.lock();
-                state.attached.retain(|_, holder| *holder != self.place.uid);
+                self.kubelet.detach(&self.place.uid);
             }
             Event::Mounted(Ok(()))
             | Event::Started(_, Err(_))

@@ -159,6 +159,37 @@ async fn what_was_removed_while_no_node_was_there_is_ended() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_volume_is_never_used_by_two_pods() {
+    let world = World::new(2);
+    world.create_config().await;
+    world.create(POD, &instance("demo-0")).await;
+    world.ready("demo-0").await;
+    // It does not stop by itself.
+    world.mysqls.freeze("demo-0.demo-instances.default.svc");
+    let force = DeleteOptions {
+        grace_period: Some(Duration::ZERO),
+        ..DeleteOptions::default()
+    };
+    world
+        .client
+        .delete(POD, NAMESPACED, "demo-0", &force)
+        .await
+        .unwrap();
+    world.create(POD, &instance("demo-0")).await;
+    let mut both = false;
+    world
+        .until("the new one is ready", async || {
+            let pods = world.node.pods();
+            both |= pods.len() == 2;
+            let using = |pod: &&PodFacts| pod.running.iter().any(|(name, _)| name == "mysql");
+            assert!(pods.iter().filter(using).count() < 2, "{pods:?}");
+            is_ready(&world.get(POD, "demo-0").await?).then_some(())
+        })
+        .await;
+    assert!(both, "the former one was still there");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_on_a_failed_node_is_restarted_when_the_node_is_back() {
     let world = World::new(1);
     world.create_config().await;
