@@ -180,7 +180,7 @@ impl Machine {
             ending.kill_at = ending.kill_at.min(kill_at);
         }
         if let Some(ending) = self.ending {
-            self.end(ending, now, &mut actions);
+            self.end(ending, &mut actions);
         } else if self.is_over(pod) {
             self.unmount(&mut actions);
         } else {
@@ -245,7 +245,7 @@ impl Machine {
     }
 
     /// Towards nothing running, then the pod's end.
-    fn end(&mut self, ending: Ending, now: Now, actions: &mut Vec<Action>) {
+    fn end(&mut self, ending: Ending, actions: &mut Vec<Action>) {
         for container in &mut self.containers {
             container.stop("Stopping container", ending.kill_at, actions);
         }
