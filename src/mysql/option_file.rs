@@ -102,6 +102,9 @@ const CLOSED: &str = "secure_file_priv=NULL\nmysqlx=OFF\n";
 /// - `relay_log_recovery=OFF`: what a replica acknowledged is in its relay log and must survive a crash.
 /// - `replica_net_timeout`: the receiver tries to connect anew after that much silence. Longer than a
 ///   failover takes to be decided: a receiver that is connecting needs up to 2 s to stop.
+/// - `replicate_same_server_id`: an instance with a new, empty volume needs the transactions that it
+///   wrote itself in its former life. Without it the receiver passes over them, in silence; GTIDs are
+///   what keeps a transaction from coming back to where it is.
 /// - `skip_name_resolve`: accounts go by address, and a DNS outage must not stall logins.
 const FIXED: &str = "\
 super_read_only=ON
@@ -117,6 +120,7 @@ relay_log=relay
 relay_log_recovery=OFF
 replica_preserve_commit_order=ON
 replica_net_timeout=10
+replicate_same_server_id=ON
 skip_name_resolve=ON
 ";
 

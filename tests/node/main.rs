@@ -3,6 +3,7 @@
 //! mysqld.
 
 use std::{
+    fmt::Write as _,
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -26,7 +27,7 @@ use serde_json::{Value, json};
 
 const NS: &str = "default";
 /// What anything here may take on a slow machine.
-const LIMIT: Duration = Duration::from_secs(200);
+const LIMIT: Duration = Duration::from_mins(4);
 const CRDS: Resource = Resource {
     group: "apiextensions.k8s.io",
     version: "v1",
@@ -148,10 +149,8 @@ impl World {
         let mut text = String::new();
         for kind in ["mysqlclusters.mysql.mainstay.dev", "pods"] {
             for object in self.api.objects(kind) {
-                text.push_str(&format!(
-                    "{}: {}\n",
-                    object["metadata"]["name"], object["status"]
-                ));
+                let (name, status) = (&object["metadata"]["name"], &object["status"]);
+                let _ = writeln!(text, "{name}: {status}");
             }
         }
         for pod in self.node.pods() {
@@ -160,7 +159,7 @@ impl World {
             let told = |line: &&str| !line.contains("[Warning]");
             let lines: Vec<_> = log.lines().filter(told).collect();
             let last = lines[lines.len().saturating_sub(40)..].join("\n");
-            text.push_str(&format!("{}:\n{last}\n", pod.name));
+            let _ = writeln!(text, "{}:\n{last}", pod.name);
         }
         text
     }

@@ -9,7 +9,6 @@ mod resource;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha512};

@@ -62,7 +62,7 @@ impl Stores {
             self.pods.clone(),
             move |change| {
                 on_pod(&change);
-                pod_bells.iter().for_each(|bell| bell.notify_one());
+                ring(&pod_bells);
             },
         );
         tasks.spawn(pods.run(stop.clone()));
@@ -111,9 +111,15 @@ impl Watch<'_> {
             self.client.clone(),
             Scope::default(),
             store.clone(),
-            move |_| bells.iter().for_each(|bell| bell.notify_one()),
+            move |_| ring(&bells),
         );
         self.tasks.spawn(watch.run(self.stop.clone()));
+    }
+}
+
+fn ring(bells: &[Arc<Notify>]) {
+    for bell in bells {
+        bell.notify_one();
     }
 }
 

@@ -359,7 +359,7 @@ fn expand(text: &str, env: &BTreeMap<String, String>) -> String {
             .and_then(|inner| inner.split_once(')'))
         {
             if let Some(value) = env.get(name) {
-                out.push_str(value)
+                out.push_str(value);
             } else {
                 out.push_str("$(");
                 out.push_str(name);

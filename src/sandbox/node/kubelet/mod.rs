@@ -1,6 +1,7 @@
 //! The kubelets of all nodes: a worker for each pod that is bound to one.
 
 pub(super) mod config;
+mod facts;
 mod link;
 mod report;
 mod worker;
@@ -21,29 +22,10 @@ use super::runtime::{ContainerRuntime, PodRef, Signal};
 use super::stores::Stores;
 use crate::client::{Client, Stream};
 use crate::runtime::{Change, EventRecorder, Kind as _, ObjectKey};
+pub(super) use facts::NodeFacts;
+pub use facts::PodFacts;
 use link::{Link, Linked};
 use worker::{View, Worker};
-
-/// What a pod is, at a glance.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodFacts {
-    /// Namespace.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-    /// UID.
-    pub uid: String,
-    /// The node that it runs on.
-    pub node: String,
-    /// Its address.
-    pub ip: IpAddr,
-    /// Its DNS name in its headless Service, where it has one.
-    pub host: Option<String>,
-    /// The containers that run, each with the number of its run.
-    pub running: Vec<(String, u32)>,
-    /// Whether it is cut off.
-    pub cut: bool,
-}
 
 /// All kubelets.
 pub(super) struct Kubelet {
@@ -75,15 +57,6 @@ struct State {
 struct NodeState {
     address: IpAddr,
     failed: Option<Instant>,
-}
-
-/// A node, as others see it.
-pub(super) struct NodeFacts {
-    /// Counted from 0.
-    pub(super) index: usize,
-    pub(super) address: IpAddr,
-    /// Since when it counts as lost.
-    pub(super) lost: Option<Instant>,
 }
 
 struct Entry {
@@ -141,7 +114,7 @@ impl Kubelet {
         state.nodes.iter().enumerate().map(facts).collect()
     }
 
-    /// Secrets, ConfigMaps or claims have changed.
+    /// Secrets, ConfigMaps or claims have changed, or a volume was let go of.
     pub(super) fn config_changed(&self) {
         self.config.send_modify(|count| *count += 1);
     }
@@ -149,9 +122,34 @@ impl Kubelet {
     /// Everything was listed: takes up the pods that there are.
     pub(super) fn begin(self: &Arc<Self>) {
         self.lock().begun = true;
-        for pod in super::stores::all(&self.stores.pods) {
-            self.applied(&pod);
+        let pods = super::stores::all(&self.stores.pods);
+        for pod in &pods {
+            self.applied(pod);
         }
+        for orphan in self.runtime.pods() {
+            if !pods.iter().any(|pod| pod.meta().uid == orphan.uid) {
+                self.clean_up(orphan);
+            }
+        }
+    }
+
+    /// Ends a pod that was removed from the API while no kubelet was here.
+    fn clean_up(&self, orphan: PodRef) {
+        tracing::info!(
+            pod = orphan.name,
+            uid = orphan.uid,
+            "nobody knows the pod any more"
+        );
+        let runtime = Arc::clone(&self.runtime);
+        self.kill_all(&orphan);
+        tokio::spawn(async move {
+            for (container, run) in runtime.running(&orphan) {
+                runtime
+                    .wait(&orphan, &ContainerRun { container, run })
+                    .await;
+            }
+            runtime.unmount(&orphan).await;
+        });
     }
 
     /// Takes in a change of a pod.
@@ -334,6 +332,8 @@ impl Kubelet {
             self.kill_all(&entry.place);
             state.attached.retain(|_, holder| *holder != uid);
         }
+        drop(state);
+        self.config_changed();
     }
 
     /// A failed node is back: its pods are taken up again.
@@ -360,6 +360,12 @@ impl Kubelet {
                 task.abort();
             }
         }
+    }
+
+    /// The pod's volumes are free: another may wait for them.
+    fn detach(&self, uid: &str) {
+        self.lock().attached.retain(|_, holder| holder != uid);
+        self.config_changed();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

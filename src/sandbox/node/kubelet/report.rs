@@ -88,8 +88,14 @@ async fn tell(
     report: &Report,
     pod: &Arc<Pod>,
 ) -> Result<(), Error> {
+    let key = pod.meta().key();
+    // What the cache has by now may be newer, after an own write for one.
+    let cached = store.get(&key).ok().flatten();
+    let pod = cached.filter(|newer| newer.meta().uid == pod.meta().uid);
+    let Some(pod) = pod else {
+        return Ok(());
+    };
     let meta = pod.meta();
-    let key = meta.key();
     if let Some(status) = &report.status
         && let Some(patch) = patch(&pod.status, status, &meta.uid)
     {

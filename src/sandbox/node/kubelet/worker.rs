@@ -70,17 +70,17 @@ impl Worker {
         for (container, run) in running {
             self.await_exit(ContainerRun { container, run });
         }
-        let (report, reported) = watch::channel(Report::default());
-        let reporter = Reporter {
+        let (report, told) = watch::channel(Report::default());
+        let writing = Reporter {
             writer: Writer {
                 client: self.kubelet.client.clone(),
             },
             store: self.kubelet.stores.pods.clone(),
-            report: reported,
+            report: told,
             view: self.view.clone(),
         };
         // Beside this: whatever the API server does, the pod is looked after.
-        let reporter = Guard(tokio::spawn(reporter.run()));
+        let writing = Guard(tokio::spawn(writing.run()));
         let mut config = self.kubelet.config.subscribe();
         loop {
             let View { pod, gone } = self.view.borrow_and_update().clone();
@@ -120,7 +120,7 @@ impl Worker {
                 () = until(wake) => {}
             }
         }
-        drop(reporter);
+        drop(writing);
         self.kubelet.lock().pods.remove(&self.place.uid);
     }
 
@@ -141,8 +141,7 @@ impl Worker {
             Event::Started(run, Ok(())) => self.await_exit(run.clone()),
             Event::Mounted(Err(_)) | Event::Unmounted => {
                 self.mounted = None;
-                let mut state = self.kubelet.lock();
-                state.attached.retain(|_, holder| *holder != self.place.uid);
+                self.kubelet.detach(&self.place.uid);
             }
             Event::Mounted(Ok(()))
             | Event::Started(_, Err(_))

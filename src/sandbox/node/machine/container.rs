@@ -291,7 +291,7 @@ impl Container {
                     kind.name().to_lowercase()
                 );
                 let grace = self.grace(kind);
-                self.stop(&why, now.instant + grace, now, &mut actions);
+                self.stop(&why, now.instant + grace, &mut actions);
             }
             _ => {}
         }
@@ -314,13 +314,7 @@ impl Container {
 
     /// Asks a run to stop, and has it killed at that time. Once is enough; a later, earlier time
     /// counts.
-    pub(super) fn stop(
-        &mut self,
-        why: &str,
-        kill_at: Instant,
-        now: Now,
-        actions: &mut Vec<Action>,
-    ) {
+    pub(super) fn stop(&mut self, why: &str, kill_at: Instant, actions: &mut Vec<Action>) {
         let this_run = self.this_run();
         let Life::Running(running) = &mut self.life else {
             return;
@@ -335,10 +329,7 @@ impl Container {
             None => format!("{why} {}", self.name),
         };
         actions.push(Action::Tell(EventType::Normal, "Killing", note));
-        // With no time to stop there is nothing to ask.
-        if kill_at > now.instant {
-            actions.push(Action::Terminate(this_run));
-        }
+        actions.push(Action::Terminate(this_run));
     }
 
     /// Kills a run whose time to stop is over.

@@ -27,8 +27,8 @@ pub(super) use probe::ProbeKind;
 
 /// A pod's `terminationGracePeriodSeconds` where it names none (an API server always does).
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);
-/// A pod that is already gone from the API still gets this long to stop
-/// (pkg/kubelet/pod_workers.go: no grace below one second).
+/// A pod that is removed by force still gets this long to stop (pkg/kubelet/pod_workers.go: no grace
+/// below one second).
 const LEAST_GRACE: Duration = Duration::from_secs(1);
 /// Until a mount that failed is tried again: kubelet's first step.
 const MOUNT_RETRY: Duration = Duration::from_millis(500);
@@ -171,8 +171,7 @@ impl Machine {
     pub(super) fn step(&mut self, pod: &Pod, gone: bool, facts: &Facts, now: Now) -> Vec<Action> {
         let mut actions = Vec::new();
         if gone || pod.meta().is_terminating() {
-            let grace = grace(pod, gone);
-            let kill_at = now.instant + grace;
+            let kill_at = now.instant + grace(pod);
             let ending = self.ending.get_or_insert(Ending {
                 kill_at,
                 finished: false,
@@ -181,7 +180,7 @@ impl Machine {
             ending.kill_at = ending.kill_at.min(kill_at);
         }
         if let Some(ending) = self.ending {
-            self.end(ending, now, &mut actions);
+            self.end(ending, &mut actions);
         } else if self.is_over(pod) {
             self.unmount(&mut actions);
         } else {
@@ -246,9 +245,9 @@ impl Machine {
     }
 
     /// Towards nothing running, then the pod's end.
-    fn end(&mut self, ending: Ending, now: Now, actions: &mut Vec<Action>) {
+    fn end(&mut self, ending: Ending, actions: &mut Vec<Action>) {
         for container in &mut self.containers {
-            container.stop("Stopping container", ending.kill_at, now, actions);
+            container.stop("Stopping container", ending.kill_at, actions);
         }
         let stopped = self.containers.iter().all(Container::is_stopped);
         if !stopped || self.mounts == Mounts::Mounting {
@@ -307,7 +306,7 @@ impl Machine {
 }
 
 /// How long the pod may take to stop.
-fn grace(pod: &Pod, gone: bool) -> Duration {
+fn grace(pod: &Pod) -> Duration {
     let seconds = pod
         .metadata
         .deletion_grace_period_seconds
@@ -315,5 +314,5 @@ fn grace(pod: &Pod, gone: bool) -> Duration {
     let grace = seconds.map_or(DEFAULT_GRACE, |seconds| {
         Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
     });
-    if gone { grace.max(LEAST_GRACE) } else { grace }
+    grace.max(LEAST_GRACE)
 }

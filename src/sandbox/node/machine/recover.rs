@@ -30,7 +30,7 @@ impl Machine {
         now: Now,
     ) -> Self {
         let status = &pod.status;
-        let grace = grace(pod, false);
+        let grace = grace(pod);
         let make = |specs: &[Spec], statuses: &Option<Vec<ContainerStatus>>, is_init| {
             let statuses = statuses.as_deref().unwrap_or_default();
             let make = |spec: &Spec| {

@@ -87,6 +87,9 @@ pub(super) trait ContainerRuntime: Send + Sync + 'static {
     /// An address for a pod, besides those taken.
     fn address(&self, taken: &BTreeSet<IpAddr>) -> IpAddr;
 
+    /// The pods that have something here: for a kubelet that was started anew.
+    fn pods(&self) -> Vec<PodRef>;
+
     /// The containers of a pod that run: for a kubelet that was started anew.
     fn running(&self, pod: &PodRef) -> BTreeMap<String, u32>;
 

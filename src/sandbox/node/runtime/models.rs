@@ -45,8 +45,8 @@ struct State {
     hosts: BTreeSet<String>,
 }
 
-#[derive(Default)]
 struct Pod {
+    place: PodRef,
     volumes: Vec<PodVolume>,
     runs: BTreeMap<ContainerRun, Run>,
 }
@@ -124,9 +124,9 @@ impl Models {
             let mount = container.mounts.iter().find(|mount| mount.path == path)?;
             volumes.iter().find(|volume| volume.name == mount.volume)
         };
-        let name = match mounted("/var/lib/mysql").map(|volume| &volume.content) {
-            Some(Content::Persistent(name)) => name,
-            _ => return Err("no persistent volume is mounted at /var/lib/mysql".to_owned()),
+        let data = mounted("/var/lib/mysql").map(|volume| &volume.content);
+        let Some(Content::Persistent(name)) = data else {
+            return Err("no persistent volume is mounted at /var/lib/mysql".to_owned());
         };
         let volume = state
             .volumes
@@ -188,6 +188,11 @@ impl ContainerRuntime for Models {
         free.next().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
     }
 
+    fn pods(&self) -> Vec<PodRef> {
+        let state = self.lock();
+        state.pods.values().map(|pod| pod.place.clone()).collect()
+    }
+
     fn running(&self, pod: &PodRef) -> BTreeMap<String, u32> {
         let state = self.lock();
         let runs = state.pods.get(&pod.uid).map(|pod| pod.runs.iter());
@@ -206,7 +211,12 @@ impl ContainerRuntime for Models {
                 state.volumes.entry(name.clone()).or_insert_with(new);
             }
         }
-        let entry = state.pods.entry(pod.uid.clone()).or_default();
+        let new = || Pod {
+            place: pod.clone(),
+            volumes: Vec::new(),
+            runs: BTreeMap::new(),
+        };
+        let entry = state.pods.entry(pod.uid.clone()).or_insert_with(new);
         entry.volumes = volumes.to_vec();
         let config = volumes.iter().find_map(|volume| match &volume.content {
             Content::Files(files, _) => text(files, "my.cnf").ok(),
@@ -232,7 +242,8 @@ impl ContainerRuntime for Models {
         Box::pin(async move {
             let run = models.begin(&container)?;
             let mut state = models.lock();
-            let pod = state.pods.entry(container.pod.uid.clone()).or_default();
+            let pod = state.pods.get_mut(&container.pod.uid);
+            let pod = pod.ok_or("no volumes are mounted")?;
             pod.runs.insert(container.run, run);
             Ok(())
         })

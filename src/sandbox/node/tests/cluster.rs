@@ -111,7 +111,7 @@ async fn history() -> Vec<String> {
     let world = World::new(3);
     world.create_cluster().await;
     let first = world.ready_primary().await;
-    world.node.kill_container(NS, &first);
+    assert!(world.node.kill_container(NS, &first));
     sleep(Duration::from_secs(30)).await;
     let second = world.ready_primary().await;
     let on = |pod: &PodFacts| pod.name == second;

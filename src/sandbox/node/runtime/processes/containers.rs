@@ -32,6 +32,11 @@ impl ContainerRuntime for Processes {
         free.next().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
     }
 
+    fn pods(&self) -> Vec<PodRef> {
+        let state = self.lock();
+        state.pods.values().map(|pod| pod.place.clone()).collect()
+    }
+
     fn running(&self, pod: &PodRef) -> BTreeMap<String, u32> {
         let state = self.lock();
         let runs = state.pods.get(&pod.uid).map(|pod| pod.runs.iter());
@@ -53,7 +58,7 @@ impl ContainerRuntime for Processes {
             let entry = Pod {
                 manager,
                 mysql,
-                host: pod.host.clone(),
+                place: pod.clone(),
                 runs: BTreeMap::new(),
             };
             processes.lock().pods.insert(pod.uid.clone(), entry);

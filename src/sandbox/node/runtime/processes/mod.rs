@@ -12,6 +12,7 @@ mod spawn;
 mod wire;
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -65,10 +66,10 @@ struct State {
 }
 
 struct Pod {
+    place: PodRef,
     /// Where the manager and MySQL listen.
     manager: SocketAddr,
     mysql: SocketAddr,
-    host: Option<String>,
     runs: BTreeMap<ContainerRun, Run>,
 }
 
@@ -143,7 +144,7 @@ impl Processes {
     pub fn mysql(&self, host: &str) -> Option<SocketAddr> {
         let state = self.lock();
         let mut pods = state.pods.values();
-        let found = pods.find(|pod| pod.host.as_deref() == Some(host));
+        let found = pods.find(|pod| pod.place.host.as_deref() == Some(host));
         found.map(|pod| pod.mysql)
     }
 
@@ -190,8 +191,8 @@ impl Processes {
         let state = self.lock();
         let mut text = String::new();
         for pod in state.pods.values() {
-            if let Some(host) = &pod.host {
-                text.push_str(&format!("{} {host}\n", pod.mysql));
+            if let Some(host) = &pod.place.host {
+                let _ = writeln!(text, "{} {host}", pod.mysql);
             }
         }
         self.0.folders.write_hosts(&text)
@@ -199,8 +200,8 @@ impl Processes {
 }
 
 /// For messages and tests: where everything is.
-impl std::fmt::Debug for Processes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Processes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let root: &Path = &self.0.options.root;
         write!(f, "processes below {}", root.display())
     }
