@@ -23,6 +23,9 @@ pub enum DemoError {
     /// The script is not understood.
     #[error(transparent)]
     Script(#[from] ScriptError),
+    /// The mysqld that was named is of no use.
+    #[error("{}: {1}", .0.display())]
+    Mysqld(PathBuf, String),
     /// No port for the API server.
     #[error("can't listen on {address}: {error}")]
     Listen {
