@@ -24,8 +24,13 @@ pub enum DemoError {
     #[error(transparent)]
     Script(#[from] ScriptError),
     /// The mysqld that was named is of no use.
-    #[error("{}: {1}", .0.display())]
-    Mysqld(PathBuf, String),
+    #[error("{}: {why}", path.display())]
+    Mysqld {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// No port for the API server.
     #[error("can't listen on {address}: {error}")]
     Listen {

@@ -22,8 +22,10 @@ const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 /// [`DemoError::Mysqld`] where the one that was named is of no use.
 pub(super) async fn choose(named: Option<&Path>) -> Result<Result<PathBuf, String>, DemoError> {
     if let Some(named) = named {
-        let refuse = |why| DemoError::Mysqld(named.to_owned(), why);
-        usable(&version(named).await.map_err(refuse)?).map_err(refuse)?;
+        let path = named.to_owned();
+        let refuse = |why| DemoError::Mysqld { path, why };
+        let checked = version(named).await.and_then(|version| usable(&version));
+        checked.map_err(refuse)?;
         return Ok(Ok(named.to_owned()));
     }
     let path = std::env::var_os("PATH");
