@@ -48,9 +48,10 @@ impl Place {
         self.demo(&arguments).output().unwrap()
     }
 
-    fn leftovers(&self) -> Vec<PathBuf> {
+    fn assert_clean(&self) {
         let entries = std::fs::read_dir(self.temporary()).unwrap();
-        entries.map(|entry| entry.unwrap().path()).collect()
+        let left: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+        assert!(left.is_empty(), "{left:?}");
     }
 }
 
@@ -81,7 +82,7 @@ fn a_script_that_holds_ends_with_0_and_leaves_nothing_behind() {
     }
     assert!(!out.contains('\u{1b}'), "no terminal, no escape codes");
     assert_eq!(err, "");
-    assert_eq!(place.leftovers(), [PathBuf::new(); 0]);
+    place.assert_clean();
 }
 
 #[test]
@@ -95,7 +96,7 @@ fn a_step_that_fails_is_named_and_ends_with_1() {
         "{out}"
     );
     assert!(!out.contains("writes: on"), "{out}");
-    assert_eq!(place.leftovers(), [PathBuf::new(); 0]);
+    place.assert_clean();
 }
 
 #[test]
@@ -128,7 +129,7 @@ fn what_can_not_begin_says_why_and_starts_nothing() {
     for output in [wrong, taken, used] {
         assert_eq!(output.status.code(), Some(1));
     }
-    assert_eq!(place.leftovers(), [PathBuf::new(); 0]);
+    place.assert_clean();
 }
 
 /// A demo that runs until it is told to end.
@@ -193,7 +194,7 @@ async fn its_kubeconfig_works_and_sigterm_leaves_no_process_and_no_file() {
     let status = demo.child.wait().unwrap();
     assert_eq!(status.code(), Some(0), "after {rest} more lines");
     assert!(demo.operators.iter().all(|pid| !runs(*pid)));
-    assert_eq!(place.leftovers(), [PathBuf::new(); 0]);
+    place.assert_clean();
 }
 
 #[test]

@@ -23,6 +23,14 @@ pub enum DemoError {
     /// The script is not understood.
     #[error(transparent)]
     Script(#[from] ScriptError),
+    /// The mysqld that was named is of no use.
+    #[error("{}: {why}", path.display())]
+    Mysqld {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// No port for the API server.
     #[error("can't listen on {address}: {error}")]
     Listen {

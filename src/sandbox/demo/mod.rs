@@ -23,6 +23,7 @@ mod kinds;
 mod ledger;
 mod lines;
 mod meter;
+mod mysqld;
 mod observer;
 mod operators;
 mod play;

@@ -63,7 +63,8 @@ pub(super) async fn play<S: Stage>(script: &Script, stage: &S) -> Summary {
     let mut summary = player.summary;
     summary.copies = stage.copies().await;
     let snapshot = stage.snapshot();
-    summary.mysql = format!("{} {}", snapshot.cluster.version, snapshot.mysql);
+    let mysql = format!("{} {}", snapshot.cluster.version, snapshot.mysql);
+    mysql.trim_start().clone_into(&mut summary.mysql);
     summary.acknowledged = snapshot.rates.acknowledged;
     summary
 }

@@ -18,10 +18,9 @@ use super::observer::Observer;
 use super::operators::{OperatorProcess, OperatorSpec};
 use super::sql::{ModelledServers, RealServers, Servers, Writer};
 use super::world::{World, read_write_target};
-use super::{DemoOptions, random, setup};
+use super::{DemoOptions, mysqld, random, setup};
 use crate::apiserver::{self, ApiServer, ApiServerOptions};
 use crate::client::{Client, ClientOptions, Config, ConfigSource};
-use crate::instance::find_mysqld;
 use crate::operator::kinds::Pod;
 use crate::runtime::{ObjectKey, Shutdown};
 use crate::sandbox::{Models, Mysqls, Node, NodeOptions, ProcessOptions, Processes, Runtime};
@@ -88,7 +87,7 @@ pub(super) async fn start(
 
     let client = client(&own, "mainstay-demo").await?;
     setup::install(&client, LEASE.0).await?;
-    let mysql = Mysql::choose(options, folder)?;
+    let mysql = Mysql::choose(options, folder).await?;
     let node = Node::new(
         self::client(&kubelet, "mainstay-node").await?,
         NodeOptions {
@@ -215,27 +214,25 @@ fn start_operators(
 /// What stands for MySQL.
 enum Mysql {
     /// Models, and why.
-    Modelled(Mysqls, &'static str),
+    Modelled(Mysqls, String),
     /// This mysqld.
     Real(PathBuf, Processes),
 }
 
 impl Mysql {
-    fn choose(options: &DemoOptions, folder: &Folder) -> Result<Self, DemoError> {
-        let modelled = |why| Ok(Self::Modelled(Mysqls::new(0), why));
+    async fn choose(options: &DemoOptions, folder: &Folder) -> Result<Self, DemoError> {
         if options.modelled {
-            return modelled("as asked for");
+            return Ok(Self::Modelled(Mysqls::new(0), "as asked for".to_owned()));
         }
-        let path = std::env::var_os("PATH");
-        let found = options.mysqld.clone();
-        let Some(mysqld) = found.or_else(|| find_mysqld(path.as_deref())) else {
-            return modelled("no mysqld was found");
+        let mysqld = match mysqld::choose(options.mysqld.as_deref()).await? {
+            Ok(mysqld) => mysqld,
+            Err(why) => return Ok(Self::Modelled(Mysqls::new(0), why)),
         };
         let root = folder.subfolder("n")?;
         let processes = Processes::new(ProcessOptions {
             root: root.clone(),
             mainstay: this_program()?,
-            mysqld: mysqld.clone(),
+            mysqld: mysqld::program(&mysqld, folder)?,
             // Another demo on this machine has another.
             subnet: [127, 77, random::bytes::<1>()[0]],
         });

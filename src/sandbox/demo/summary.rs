@@ -64,11 +64,9 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let or_dash = |time: Option<Duration>| time.map_or("-".to_owned(), seconds);
         writeln!(f, "MySQL             {}", self.mysql)?;
-        writeln!(
-            f,
-            "ready             {} after the start",
-            or_dash(self.ready)
-        )?;
+        let after = |ready| format!("{} after the start", seconds(ready));
+        let ready = self.ready.map_or("never".to_owned(), after);
+        writeln!(f, "ready             {ready}")?;
         if !self.trials.is_empty() {
             let headings = [
                 "action",
