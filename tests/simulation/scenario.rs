@@ -14,9 +14,9 @@ use crate::world::{CLUSTER, Crash, NAMESPACE, Settled, World};
 /// containers that are restarted ever later fit in.
 const REST: Duration = Duration::from_mins(15);
 /// Until Events that were held back are written.
-const CALM_DOWN: Duration = Duration::from_secs(25);
+const CALM_DOWN: Duration = Duration::from_secs(20);
 /// How long nothing may be written then.
-const QUIET: Duration = Duration::from_secs(60);
+const QUIET: Duration = Duration::from_secs(30);
 
 /// What a standard history is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

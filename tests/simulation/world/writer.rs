@@ -30,19 +30,15 @@ impl World {
     }
 }
 
-/// To the primary as its label says; one time in four to anybody.
+/// To whoever can acknowledge it; one time in four, or where nobody can, to anybody.
 fn write(shared: &Arc<Shared>, row: u64, chance: &mut Jitter) {
-    let hosts = shared.hosts();
     let anybody = chance.bits().is_multiple_of(4);
-    let primary = shared.labelled("primary");
-    let host = match primary.first() {
-        Some(primary) if !anybody => hosts.get(primary).cloned(),
-        _ => {
-            let all: Vec<&String> = hosts.values().collect();
-            let pick = usize::try_from(chance.bits() % 16).unwrap_or(0);
-            all.get(pick % all.len().max(1)).map(|host| (*host).clone())
-        }
-    };
+    let mut hosts = shared.mysqls.writable();
+    if anybody || hosts.is_empty() {
+        hosts = shared.hosts().into_values().collect();
+    }
+    let pick = usize::try_from(chance.bits() % 16).unwrap_or(0) % hosts.len().max(1);
+    let host = hosts.into_iter().nth(pick);
     let Some(host) = host else {
         return;
     };
