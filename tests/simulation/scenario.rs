@@ -121,6 +121,7 @@ impl World {
             if begun.elapsed() > REST {
                 let what = format!("not at rest within {}: {why}", seconds(REST));
                 self.shared.history.violation(what);
+                self.shared.note_all();
                 return;
             }
             sleep(Duration::from_millis(200)).await;
@@ -145,6 +146,7 @@ impl World {
                 .history
                 .violation(format!("did not stay at rest: {why}"));
         }
+        self.stop_writing().await;
         self.shared.check_end();
         Outcome {
             steps,

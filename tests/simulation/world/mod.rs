@@ -9,6 +9,7 @@ mod witness;
 mod writer;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use crate::network::{Network, Party};
 use crate::run::Outcome;
 pub(crate) use replica::Replica;
 pub(crate) use truth::Settled;
-use ways::{ToApi, ToPods};
+use ways::ToApi;
 pub(crate) use witness::{Crash, Eyes};
 
 /// Where everything is.
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) node: Node,
     /// By party; those that died are left in.
     pub(crate) replicas: Mutex<BTreeMap<Party, Replica>>,
+    /// Whether clients write.
+    writing: AtomicBool,
 }
 
 /// A world. Everything in it follows from its seed.
@@ -100,6 +103,7 @@ impl World {
             mysqls,
             node: node.clone(),
             replicas: Mutex::default(),
+            writing: AtomicBool::new(true),
         });
         let eyes = Arc::new(Eyes::new(&shared));
         shared.network.show_to(eyes.clone());
