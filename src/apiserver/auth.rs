@@ -18,14 +18,17 @@ pub(crate) struct Caller {
     client: Option<Client>,
 }
 
+/// Who has no token where others have one.
+const ANONYMOUS: &str = "system:anonymous";
+
 /// Longest field manager that is made of a user agent.
 const MANAGER_LIMIT: usize = 128;
 
 impl Caller {
-    /// Finds out who sent a request.
+    /// Finds out who sent a request. Who brings no token where there are tokens is nobody.
     ///
     /// # Errors
-    /// 401 without a known token, where there are tokens.
+    /// 401 for a token that is not known, where there are tokens.
     pub(crate) fn of(headers: &HeaderMap, options: &ApiServerOptions) -> Result<Self, ApiError> {
         let header = |name| {
             headers
@@ -50,10 +53,18 @@ impl Caller {
             let (scheme, token) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
-        let client = token.and_then(|token| options.tokens.get(token)).cloned();
-        if client.is_none() && !options.tokens.is_empty() {
-            return Err(ApiError::new(401, "Unauthorized", "Unauthorized"));
-        }
+        let client = match token.and_then(|token| options.tokens.get(token)) {
+            None if options.tokens.is_empty() => None,
+            None if headers.contains_key(AUTHORIZATION) => {
+                return Err(ApiError::new(401, "Unauthorized", "Unauthorized"));
+            }
+            None => Some(Client {
+                name: ANONYMOUS.to_owned(),
+                rules: Some(Vec::new()),
+                ..Client::default()
+            }),
+            client => client.cloned(),
+        };
         let name = match &client {
             Some(client) => client.name.clone(),
             None if user_agent.is_empty() => agent.clone(),
@@ -83,7 +94,14 @@ impl Caller {
             plural = format!("{plural}/{subresource}");
         }
         let resource = qualified(&plural, &target.group);
-        let namespace = target.namespace.as_deref().unwrap_or_default();
+        // A namespace is in itself.
+        let namespace = match target.namespace.as_deref() {
+            None if resource == "namespaces" || resource.starts_with("namespaces/") => {
+                target.name.as_deref()
+            }
+            namespace => namespace,
+        };
+        let namespace = namespace.unwrap_or_default();
         let has =
             |list: &[String], wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
         let allowed = rules.iter().any(|rule| {
@@ -112,6 +130,30 @@ impl Caller {
             name,
             &why,
         ))
+    }
+}
+
+impl Caller {
+    /// Whether it may read a path that names no resource: health and the version are everybody's,
+    /// what there is on the server is for those that it knows.
+    ///
+    /// # Errors
+    /// 403 in the words of a real server.
+    pub(crate) fn may_read(&self, path: &str) -> Result<(), ApiError> {
+        let limited = self
+            .client
+            .as_ref()
+            .is_some_and(|client| client.rules.is_some());
+        let under = |roots: &[&str]| roots.iter().any(|root| path.starts_with(root));
+        let known = self.name != ANONYMOUS;
+        if !limited
+            || under(&["/healthz", "/livez", "/readyz", "/version"])
+            || known && under(&["/api", "/openapi"])
+        {
+            return Ok(());
+        }
+        let why = format!("User {:?} cannot get path {path:?}", self.name);
+        Err(ApiError::forbidden("", "", "", &why))
     }
 }
 

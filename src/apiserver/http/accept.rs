@@ -25,6 +25,8 @@ pub(super) struct Media {
     pub(super) yaml: bool,
     /// Aggregated discovery was asked for.
     pub(super) aggregated: bool,
+    /// The shape is one of a list.
+    pub(super) list: bool,
     /// What goes with each row of a table.
     pub(super) include: IncludeObject,
 }
@@ -35,6 +37,7 @@ impl Media {
         shape: Shape::Object,
         yaml: false,
         aggregated: false,
+        list: false,
         include: IncludeObject::Metadata,
     };
 
@@ -88,6 +91,11 @@ const SPOKEN: [&str; 4] = [
     "*/*",
 ];
 
+/// 406.
+pub(super) fn not_acceptable(message: &str) -> ApiError {
+    ApiError::new(406, "NotAcceptable", message)
+}
+
 /// A media type without its parameters.
 fn essence(part: &str) -> &str {
     part.split(';').next().unwrap_or_default().trim()
@@ -124,6 +132,7 @@ fn understand(part: &str) -> Option<Media> {
         shape,
         yaml,
         aggregated,
+        list: get("as").is_some_and(|shape| shape.ends_with("List")),
         include: IncludeObject::Metadata,
     })
 }

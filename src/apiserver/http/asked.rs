@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::accept::{Media, takes_gzip};
 use super::answer::{self, Gzip};
 use super::stream::{self, Sickness};
-use super::{Body, Control, body, never, page, pods, route};
+use super::{Body, Control, body, never, page, pods, query};
 use crate::apiserver::audit::AuditEvent;
 use crate::apiserver::auth::Caller;
 use crate::apiserver::faults::{Fault, Subject};
@@ -37,17 +37,18 @@ impl Asked {
         server: &ApiServer,
         caller: &Caller,
         parts: &Parts,
-        target: Target,
+        mut target: Target,
+        watched: bool,
     ) -> Result<Self, ApiError> {
-        let (mut options, watch) = route::options(parts.uri.query().unwrap_or_default())?;
-        let mut target = target;
+        let (mut options, watch) = query::options(parts.uri.query().unwrap_or_default())?;
         let reaches_pod = pods::reaches_pod(&target);
         let named = target.name.is_some();
         let verb = match parts.method {
-            Method::GET if watch && target.subresource.is_none() => Verb::Watch,
+            Method::GET if watched || watch && !named => Verb::Watch,
             Method::GET if named => Verb::Get,
             Method::GET => Verb::List,
-            Method::POST => Verb::Create,
+            Method::HEAD if reaches_pod => Verb::Get,
+            Method::POST if !named || target.subresource.is_some() => Verb::Create,
             Method::PUT if named => Verb::Update,
             Method::PATCH if named && reaches_pod => Verb::Patch(PatchKind::Merge),
             Method::PATCH if named => {
@@ -67,6 +68,7 @@ impl Asked {
             options.field_selector = format!("metadata.name={name}");
         }
         caller.may(verb, &target)?;
+        query::check(verb, &options)?;
         let plural = match &target.subresource {
             Some(subresource) => format!("{}/{subresource}", target.resource),
             None => target.resource.clone(),
@@ -84,8 +86,8 @@ impl Asked {
         } else {
             Media::negotiate(&parts.headers)?
         };
-        let query = parts.uri.query().unwrap_or_default();
-        if let Some((_, include)) = route::pairs(query).find(|(key, _)| key == "includeObject") {
+        let asked = parts.uri.query().unwrap_or_default();
+        if let Some((_, include)) = query::pairs(asked).find(|(key, _)| key == "includeObject") {
             media.include = IncludeObject::parse(&include);
         }
         Ok(Self {
@@ -114,7 +116,7 @@ impl Asked {
         for fault in &self.faults {
             match fault {
                 Fault::Delay { milliseconds } => {
-                    tokio::time::sleep(Duration::from_millis(*milliseconds)).await
+                    tokio::time::sleep(Duration::from_millis(*milliseconds)).await;
                 }
                 Fault::GoAway => control.wind_down(),
                 _ => {}

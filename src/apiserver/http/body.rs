@@ -5,7 +5,7 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::json;
 use crate::apiserver::request::PatchKind;
@@ -68,10 +68,10 @@ pub(super) fn patch_kind(headers: &HeaderMap, custom: bool) -> Result<PatchKind,
         _ if custom => Err(unsupported(
             "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
         )),
-        _ => Err(unsupported(
-            "application/json-patch+json, application/merge-patch+json, \
-             application/strategic-merge-patch+json, application/apply-patch+yaml",
-        )),
+        _ => Err(ApiError {
+            details: json!({}),
+            ..ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+        }),
     }
 }
 

@@ -9,6 +9,7 @@ mod document;
 mod json;
 mod page;
 mod pods;
+mod query;
 mod respond;
 mod route;
 mod stream;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::accept::{Media, Shape};
+use super::accept::{Media, Shape, not_acceptable};
 use crate::apiserver::state::{Entry, Form, Page, Served};
 use crate::apiserver::{ApiError, ApiServer, table, webhook as webhooks};
 
@@ -133,8 +133,13 @@ pub(super) async fn list(
     media: Media,
 ) -> Result<Vec<u8>, ApiError> {
     let mut metadata = json!({"resourceVersion": page.rv.to_string()});
-    if let Some(next) = &page.next {
-        metadata["continue"] = next.as_str().into();
+    match &page.next {
+        Some(next) => metadata["continue"] = next.as_str().into(),
+        // Lists of custom resources always have it.
+        None if served.custom.is_some() && media.shape == Shape::Object => {
+            metadata["continue"] = "".into();
+        }
+        None => {}
     }
     if let Some(remaining) = page.remaining {
         metadata["remainingItemCount"] = remaining.into();
@@ -142,6 +147,20 @@ pub(super) async fn list(
     if media.shape == Shape::Table {
         let objects = values(server, served, &page.entries).await?;
         return Ok(tabulate(server, served, &objects, metadata, media, true));
+    }
+    if media.shape == Shape::Metadata && !media.list {
+        let group = match served.info.group.split('.').next() {
+            _ if served.custom.is_some() => "unstructured",
+            None | Some("") => "core",
+            Some(group) => group,
+        };
+        let list = match &served.custom {
+            Some(_) => "UnstructuredList",
+            None => &served.info.list_kind,
+        };
+        return Err(not_acceptable(&format!(
+            "you requested PartialObjectMetadata, but the requested object is a list (*{group}.{list})"
+        )));
     }
     let size: usize = page.entries.iter().map(|entry| entry.body.len() + 64).sum();
     let mut out = Vec::with_capacity(size + 256);
@@ -200,7 +219,7 @@ pub(super) async fn event(
 
 /// A bookmark.
 pub(super) fn bookmark(served: &Served, rv: u64, initial: bool, media: Media) -> Bytes {
-    let mut metadata = json!({"resourceVersion": rv.to_string(), "creationTimestamp": null});
+    let mut metadata = json!({"resourceVersion": rv.to_string()});
     if initial {
         metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
     }

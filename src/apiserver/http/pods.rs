@@ -17,7 +17,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 
-use super::route;
+use super::query;
 use super::{Body, answer};
 use crate::apiserver::request::Target;
 use crate::apiserver::{ApiError, ApiServer, LogOptions};
@@ -109,7 +109,7 @@ pub(super) async fn log(
     let name = target.name.as_deref().unwrap_or_default();
     let pod = pod(server, namespace, name)?;
     let mut options = LogOptions::default();
-    for (key, value) in route::pairs(query) {
+    for (key, value) in query::pairs(query) {
         match &*key {
             "container" => options.container = Some(value.into_owned()),
             "follow" => options.follow = value == "true",

@@ -1,6 +1,5 @@
 //! One request: what it is for, and who answers it.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use http::request::Parts;
@@ -73,17 +72,31 @@ async fn routed(
     route: Option<Route>,
     incoming: Incoming,
 ) -> Result<Response<Body>, ApiError> {
-    let caller = Caller::of(&parts.headers, server.options());
+    let caller = Caller::of(&parts.headers, server.options())?;
+    let path = parts.uri.path();
     let route = route.ok_or_else(ApiError::no_such_path)?;
-    if parts.method != Method::GET && !matches!(route, Route::Resource(_)) {
-        return Err(method_not_allowed());
-    }
+    let (target, watched) = match route {
+        Route::Resource(target) => (target, false),
+        Route::Watch(target) => (target, true),
+        document => {
+            caller.may_read(path)?;
+            if parts.method != Method::GET {
+                return Err(method_not_allowed());
+            }
+            return read(server, parts, &document);
+        }
+    };
+    server.count_request();
+    let asked = Asked::new(server, &caller, parts, target, watched)?;
+    asked.answer(server, control, parts, incoming).await
+}
+
+/// Answers what is no resource.
+fn read(server: &ApiServer, parts: &Parts, route: &Route) -> Result<Response<Body>, ApiError> {
     match route {
         Route::Health(name) => {
-            let verbose = parts
-                .uri
-                .query()
-                .is_some_and(|query| query.contains("verbose"));
+            let query = parts.uri.query();
+            let verbose = query.is_some_and(|query| query.contains("verbose"));
             let text = if verbose {
                 format!("[+]ping ok\n{name} check passed\n")
             } else {
@@ -94,17 +107,10 @@ async fn routed(
         Route::Version => Ok(answer::value(200, &server.options().version, Media::JSON)),
         Route::Metrics => Ok(answer::text(200, metrics(server))),
         Route::Document => {
-            caller?;
             let media = Media::negotiate(&parts.headers).unwrap_or(Media::JSON);
             document::document(server, parts.uri.path(), &parts.headers, media)
         }
-        Route::Faults(_) => Err(ApiError::no_such_path()),
-        Route::Resource(target) => {
-            let caller = caller?;
-            server.count_request();
-            let asked = Asked::new(server, &caller, parts, target)?;
-            asked.answer(server, control, parts, incoming).await
-        }
+        Route::Faults(_) | Route::Resource(_) | Route::Watch(_) => Err(ApiError::no_such_path()),
     }
 }
 

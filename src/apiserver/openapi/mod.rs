@@ -1,13 +1,14 @@
 //! OpenAPI documents, version 3: one for each version of a group, and an index with their hashes.
 //!
 //! Kinds that are defined have their whole schema, as `kubectl explain` prints it. Of built-in kinds a
-//! document has the operations (by which clients tell that `fieldValidation` is understood) and a sketch of
-//! the schema. For that reason strategic merge is not among the media types of their patches, though it is
-//! understood: `kubectl apply` would compute patches from a sketch, and so takes the types that it comes
-//! with. Version 2 is not offered; kubectl does without.
+//! document has the operations (by which clients tell that `fieldValidation` is understood) and the fields
+//! with their types, but no words. How lists merge is not said either. For that reason strategic merge is
+//! not among the media types of their patches, though it is understood: `kubectl apply` then computes
+//! patches from the types that it comes with. Version 2 is not offered; kubectl does without.
 //!
 //! `components.json` and `parameters.json` hold what all documents share, as kube-apiserver 1.37.2 gives it.
 
+mod builtin;
 mod operations;
 mod schemas;
 

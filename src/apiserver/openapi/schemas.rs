@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
-use super::Described;
+use super::{Described, builtin};
 use crate::apiserver::ResourceInfo;
 
 static SHARED: LazyLock<Map<String, Value>> = LazyLock::new(|| {
@@ -55,7 +55,7 @@ pub(super) fn add(one: &Described<'_>, components: &mut Map<String, Value>) {
     let own = name(info);
     let mut schema = match one.schema {
         Some(schema) => schema.clone(),
-        None => sketch(info),
+        None => sketch(info, components),
     };
     if !schema["properties"].is_object() {
         schema["properties"] = json!({});
@@ -92,22 +92,21 @@ pub(super) fn add(one: &Described<'_>, components: &mut Map<String, Value>) {
     components.insert(format!("{own}List"), list);
 }
 
-/// Of a built-in kind: what each object has.
-fn sketch(info: &ResourceInfo) -> Value {
-    let open = || json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let mut sketch = json!({
-        "description": format!("{} as its API reference describes it.", info.kind),
-        "type": "object",
-        "x-kubernetes-preserve-unknown-fields": true,
-        "properties": {},
-    });
-    if info.status || info.scale.is_some() {
-        sketch["properties"]["spec"] = open();
+/// Of a built-in kind: its fields, without words; any fields where they are not known here.
+fn sketch(info: &ResourceInfo, components: &mut Map<String, Value>) -> Value {
+    let description = format!("{} as its API reference describes it.", info.kind);
+    match builtin::fields(info, components) {
+        Some(properties) => json!({
+            "description": description,
+            "type": "object",
+            "properties": properties,
+        }),
+        None => json!({
+            "description": description,
+            "type": "object",
+            "x-kubernetes-preserve-unknown-fields": true,
+        }),
     }
-    if info.status {
-        sketch["properties"]["status"] = open();
-    }
-    sketch
 }
 
 /// `apiVersion` and `kind`, with the words of a real server.

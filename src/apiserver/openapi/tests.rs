@@ -92,6 +92,28 @@ fn patches_take_field_validation() {
 }
 
 #[test]
+fn built_in_kinds_have_their_fields() {
+    let info = ResourceInfo {
+        group: "apps".to_owned(),
+        version: "v1".to_owned(),
+        kind: "Deployment".to_owned(),
+        plural: "deployments".to_owned(),
+        ..ResourceInfo::default()
+    };
+    let described = [Described {
+        info: &info,
+        schema: None,
+    }];
+    let document = document(&described, "apps", "v1").expect("a document");
+    check_references(&document, &document);
+    let schemas = &document["components"]["schemas"];
+    let spec = &schemas["io.k8s.api.apps.v1.DeploymentSpec"]["properties"];
+    assert_eq!(spec["replicas"]["type"], "number");
+    let containers = &schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"];
+    assert_eq!(containers["type"], "array");
+}
+
+#[test]
 fn defined_kinds_have_their_whole_schema() {
     let (info, schema) = (check(), schema());
     let described = [Described {

@@ -166,7 +166,7 @@ impl Node {
         }
     }
 
-    #[cfg(test)]
+    /// How many rules there are, here and below.
     pub(super) fn rule_count(&self) -> usize {
         let additional = match &self.additional {
             Some(Additional::Schema(inner)) => inner.rule_count(),

@@ -89,25 +89,79 @@ fn objects_are_judged_as_a_real_server_does() {
     assert!(wrong.is_empty(), "{} differ: {wrong:#?}", wrong.len());
 }
 
+/// A definition whose spec has this schema.
+fn defined(spec: &Value) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "rules.schema-check.example.com"},
+        "spec": {
+            "group": "schema-check.example.com",
+            "scope": "Cluster",
+            "names": {"plural": "rules", "kind": "Rule"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
+                "openAPIV3Schema": {"type": "object", "properties": {
+                    "spec": spec,
+                    "status": {"type": "object", "properties": {
+                        "n": {"type": "integer", "maximum": 5},
+                    }},
+                }},
+            }}],
+        },
+    })
+}
+
+#[test]
+fn updates_are_judged_as_a_real_server_does() {
+    let cases: Vec<Value> =
+        serde_json::from_str(include_str!("testdata/transitions.json")).expect("JSON");
+    let mut wrong = Vec::new();
+    for case in &cases {
+        let schema = schema(&defined(&case["schema"]));
+        let object = |spec: &Value| json!({"metadata": {"name": "x"}, "spec": spec});
+        let (old, new) = (object(&case["old"]), object(&case["new"]));
+        let told = told(&schema.validate(&new, Some(&old)));
+        if told != recorded(&case["causes"]) {
+            wrong.push((case.to_string(), told));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {} differ: {wrong:#?}",
+        wrong.len(),
+        cases.len()
+    );
+}
+
+#[test]
+fn a_write_of_the_status_is_judged_by_the_status() {
+    let schema = schema(&defined(&json!({"type": "object", "required": ["a"]})));
+    let object = |status: Value| json!({"metadata": {"name": "x"}, "spec": {}, "status": status});
+    let old = object(json!({"n": 1}));
+    let judged = |status: Value| {
+        let causes = schema.validate_status(&object(status), Some(&old));
+        causes
+            .first()
+            .map(|cause| format!("{}: {}", cause.field, cause.message))
+    };
+    assert_eq!(judged(json!({"n": 3})), None);
+    assert_eq!(
+        judged(json!({"n": 9})).as_deref(),
+        Some("status.n: Invalid value: 9: n in body should be less than or equal to 5")
+    );
+    assert_eq!(
+        judged(json!("x")).as_deref(),
+        Some("status: Invalid value: \"string\":  in body must be of type object: \"string\"")
+    );
+}
+
 #[test]
 fn rules_are_run_as_a_real_server_does() {
     let cases: Vec<Value> =
         serde_json::from_str(include_str!("testdata/rules.json")).expect("JSON");
     let mut wrong = Vec::new();
     for case in &cases {
-        let definition = json!({
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": "rules.schema-check.example.com"},
-            "spec": {
-                "group": "schema-check.example.com",
-                "scope": "Cluster",
-                "names": {"plural": "rules", "kind": "Rule"},
-                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
-                    "openAPIV3Schema": {"type": "object", "properties": {"spec": case["schema"]}},
-                }}],
-            },
-        });
+        let definition = defined(&case["schema"]);
         let told = match compile(definition) {
             Ok(definition) => {
                 let object = json!({"metadata": {"name": "x"}, "spec": case["value"]});

@@ -20,7 +20,7 @@ pub(super) struct Deletion {
     orphan_dependents: Option<bool>,
     uid: Option<String>,
     resource_version: Option<String>,
-    dry_run: bool,
+    dry_run: Vec<String>,
 }
 
 impl Deletion {
@@ -28,10 +28,14 @@ impl Deletion {
     pub(super) fn of(request: &Request) -> Result<Self, ApiError> {
         let (options, body) = (&request.options, &request.body);
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        if body.is_object() && !matches!(body["kind"].as_str(), None | Some("" | "DeleteOptions")) {
-            return Err(ApiError::bad_request(
-                "decoded object cannot be converted to DeleteOptions",
-            ));
+        match body["kind"].as_str() {
+            None | Some("" | "DeleteOptions") => {}
+            Some(kind) => {
+                let version = body["apiVersion"].as_str().unwrap_or_default();
+                return Err(ApiError::bad_request(format!(
+                    "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+                )));
+            }
         }
         let deletion = Self {
             grace: body["gracePeriodSeconds"]
@@ -44,10 +48,10 @@ impl Deletion {
                 .or(options.orphan_dependents),
             uid: text(&body["preconditions"]["uid"]),
             resource_version: text(&body["preconditions"]["resourceVersion"]),
-            dry_run: options.is_dry_run()
-                || body["dryRun"]
-                    .as_array()
-                    .is_some_and(|list| !list.is_empty()),
+            dry_run: match body["dryRun"].as_array() {
+                Some(list) => list.iter().filter_map(text).collect(),
+                None => options.dry_run.clone(),
+            },
         };
         deletion.check()?;
         Ok(deletion)
@@ -70,6 +74,10 @@ impl Deletion {
                 &[cause],
             ))
         };
+        if self.dry_run.iter().any(|value| value != "All") {
+            let given = json!(self.dry_run);
+            return refuse(Cause::not_supported("dryRun", &given, &["All"]));
+        }
         match self.propagation.as_deref() {
             Some(_) if self.orphan_dependents.is_some() => refuse(Cause::invalid(
                 "propagationPolicy",
@@ -80,7 +88,7 @@ impl Deletion {
             Some(other) => refuse(Cause::not_supported(
                 "propagationPolicy",
                 &other.into(),
-                &["Background", "Foreground", "Orphan", "nil"],
+                &["Foreground", "Background", "Orphan", "nil"],
             )),
         }
     }
@@ -121,8 +129,7 @@ impl State {
             .cloned()
             .ok_or_else(|| served.not_found(name))?;
         let deleted = self.delete_entry(served, &entry, &deletion, context)?;
-        let accepted = deletion.orphan_dependents == Some(false)
-            || deletion.propagation.as_deref() == Some("Foreground");
+        let accepted = deletion.orphan_dependents == Some(false);
         let reply = match deleted {
             Deleted::Gone(entry) if !served.traits.returns_deleted => {
                 let mut details =
@@ -252,7 +259,7 @@ impl State {
             mark(&mut object, entry.deleting, context.now);
         }
         let changed = !super::update::same(&object, &entry.value());
-        if deletion.dry_run {
+        if !deletion.dry_run.is_empty() {
             let storage = &self.storages[&served.storage];
             let would = Entry::new(
                 Arc::clone(&entry.key),
@@ -302,7 +309,7 @@ impl State {
         let mut object = entry.value();
         metadata(&mut object).insert("deletionTimestamp".to_owned(), context.time().into());
         object["status"]["phase"] = "Terminating".into();
-        if deletion.dry_run {
+        if !deletion.dry_run.is_empty() {
             return Ok(Deleted::Pending(Arc::clone(entry)));
         }
         let entry = self.put(&served.storage, Arc::clone(&entry.key), object);

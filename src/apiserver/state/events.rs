@@ -1,6 +1,14 @@
 //! The two faces of an Event: core `v1`, in which it is stored, and `events.k8s.io/v1`.
 
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
+
+use super::{Reply, State};
+
+/// How long an Event is kept after its last write, as a real server has it.
+const LIFE: SignedDuration = SignedDuration::from_hours(1);
 
 /// Fields by their names in `v1` and in `events.k8s.io/v1`.
 const FIELDS: &[(&str, &str)] = &[
@@ -63,6 +71,27 @@ pub(crate) fn selectable(field: &str) -> Option<String> {
         _ => field
             .strip_prefix("regarding.")
             .map(|rest| format!("involvedObject.{rest}")),
+    }
+}
+
+impl State {
+    /// Notes when an Event that was written goes, and lets those go whose time has come.
+    pub(super) fn expire_events(&mut self, written: &Reply, now: Timestamp) {
+        if let (Reply::Object { entry, .. }, Ok(end)) = (written, now.checked_add(LIFE)) {
+            self.expiring.push_back((end, Arc::clone(entry)));
+        }
+        while self.expiring.front().is_some_and(|(end, _)| *end <= now) {
+            let Some((_, entry)) = self.expiring.pop_front() else {
+                return;
+            };
+            let events: Arc<str> = "events".into();
+            let latest = self.storages[&events]
+                .get(&entry.key)
+                .is_some_and(|there| there.rv == entry.rv);
+            if latest {
+                self.remove(&events, &entry.key);
+            }
+        }
     }
 }
 

@@ -116,6 +116,8 @@ pub(crate) struct State {
     pending: VecDeque<gc::Place>,
     /// Allotted cluster IPs.
     addresses: BTreeSet<u32>,
+    /// Events with the times at which they go, unless they are of another version by then.
+    expiring: VecDeque<(Timestamp, Arc<Entry>)>,
     dice: Dice,
     history: usize,
 }
@@ -130,6 +132,7 @@ impl State {
             dependents: BTreeMap::new(),
             pending: VecDeque::new(),
             addresses: BTreeSet::new(),
+            expiring: VecDeque::new(),
             dice: Dice::new(seed),
             history,
         };
@@ -282,6 +285,9 @@ impl State {
             }
         };
         answer.warnings.extend(served.deprecation());
+        if served.storage.as_ref() == "events" {
+            self.expire_events(&answer.reply, context.now);
+        }
         Ok(answer)
     }
 

@@ -139,7 +139,8 @@ impl State {
         let limit = options
             .limit
             .and_then(|limit| usize::try_from(limit).ok())
-            .filter(|limit| *limit > 0);
+            // What a real server has in its cache comes whole.
+            .filter(|limit| *limit > 0 && options.resource_version != "0");
         let left = limit.map_or(0, |limit| entries.len().saturating_sub(limit));
         entries.truncate(entries.len() - left);
         let next = entries.last().filter(|_| left > 0).map(|last| {
@@ -217,7 +218,10 @@ impl State {
                 "specifying resource version is not allowed when using continue",
             ));
         }
-        let version = self.not_in_future(rv)?;
+        let version = self.not_in_future(rv).map_err(|error| match error.code {
+            500 => ApiError::bad_request(format!("invalid resource version: {}", error.message)),
+            _ => error,
+        })?;
         let exact = matching == "Exact"
             || matching.is_empty() && options.limit.is_some_and(|limit| limit > 0);
         Ok(match version {
@@ -231,17 +235,7 @@ impl State {
         if rv.is_empty() {
             return Ok(None);
         }
-        let version: u64 = rv.parse().map_err(|_| {
-            let cause = Cause::invalid(
-                "resourceVersion",
-                &rv.into(),
-                &format!("strconv.ParseUint: parsing {rv:?}: invalid syntax"),
-            );
-            ApiError::bad_request(format!(
-                "invalid resource version: {}: {}",
-                cause.field, cause.message
-            ))
-        })?;
+        let version = parse_version(rv)?;
         if version > self.version {
             let message = format!(
                 "Timeout: Too large resource version: {version}, current: {}",
@@ -254,6 +248,18 @@ impl State {
         }
         Ok(Some(version))
     }
+}
+
+/// A resource version as a number.
+///
+/// # Errors
+/// 500 for what is none, as real servers have it.
+pub(super) fn parse_version(rv: &str) -> Result<u64, ApiError> {
+    rv.parse().map_err(|_| {
+        let why = format!("strconv.ParseUint: parsing {rv:?}: invalid syntax");
+        let cause = Cause::invalid("resourceVersion", &rv.into(), &why);
+        ApiError::new(500, "", format!("{}: {}", cause.field, cause.message))
+    })
 }
 
 /// What the keys of a request begin with.

@@ -126,6 +126,9 @@ fn requirement(text: &str) -> Result<Requirement, String> {
     }
     for (sign, negative) in [("!=", true), ("==", false), ("=", false)] {
         if let Some((key, value)) = text.split_once(sign) {
+            if value.trim_start().starts_with('=') {
+                return Err("found '=', expected: identifier".to_owned());
+            }
             let values = vec![label_value(value.trim())?];
             return build(
                 key,
@@ -175,7 +178,12 @@ fn requirement(text: &str) -> Result<Requirement, String> {
 
 fn build(key: &str, operator: Operator) -> Result<Requirement, String> {
     let key = key.trim();
-    if let Some(found) = key.split_whitespace().nth(1) {
+    let mut words = key.split_whitespace().skip(1);
+    if let Some(found) = words.next() {
+        if matches!(found, "in" | "notin") {
+            let next = words.next().unwrap_or_default();
+            return Err(format!("found '{next}' expected: '('"));
+        }
         return Err(format!(
             "found '{found}', expected: in, notin, =, ==, !=, gt, lt"
         ));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use super::read::prefix;
+use super::read::{parse_version, prefix};
 use super::selector::{Fields, Labels};
 use super::storage::Event;
 use super::{Entry, Served, State};
@@ -80,7 +80,10 @@ impl State {
         let (labels, fields) = self.selectors(&served, options)?;
         let storage = self.storage_of(&served);
         let prefix = prefix(request, &fields);
-        let rv = parse(&options.resource_version)?;
+        let rv = match options.resource_version.as_str() {
+            "" => None,
+            rv => Some(parse_version(rv)?),
+        };
         let initial = options
             .send_initial_events
             .unwrap_or(rv.is_none_or(|rv| rv == 0));
@@ -100,7 +103,7 @@ impl State {
             fields,
             prefix,
             initial: VecDeque::new(),
-            mark: options.send_initial_events == Some(true) && options.allow_bookmarks,
+            mark: initial && options.allow_bookmarks,
             cursor,
             changed: storage.changed(),
             served: Arc::clone(&served),
@@ -183,15 +186,6 @@ impl Watch {
     }
 }
 
-fn parse(rv: &str) -> Result<Option<u64>, ApiError> {
-    if rv.is_empty() {
-        return Ok(None);
-    }
-    rv.parse().map(Some).map_err(|_| {
-        ApiError::bad_request(format!("invalid resource version: resourceVersion: Invalid value: {rv:?}: strconv.ParseUint: parsing {rv:?}: invalid syntax"))
-    })
-}
-
 fn check(request: &Request) -> Result<(), ApiError> {
     let options = &request.options;
     let matching = options.resource_version_match.as_str();
@@ -217,6 +211,12 @@ fn check(request: &Request) -> Result<(), ApiError> {
                 &["NotOlderThan"],
             ));
         }
+    }
+    if !options.continue_token.is_empty() {
+        causes.push(Cause::forbidden(
+            path,
+            "resourceVersionMatch is forbidden when continue is provided",
+        ));
     }
     if causes.is_empty() {
         return Ok(());

@@ -66,7 +66,11 @@ fn before(source: &Up<'_>) -> GtidSet {
 /// A replica to clone from, to spare the primary; `None` for the primary. Never one that has less
 /// of the history than the instance that is seeded (mariadb#1108), nor one that would leave it to
 /// replay what a primary before wrote.
-pub(super) fn donor<'v, 'a>(view: &'v View<'a>, record: &Record, seeded: &Up<'_>) -> Option<&'v Instance<'a>> {
+pub(super) fn donor<'v, 'a>(
+    view: &'v View<'a>,
+    record: &Record,
+    seeded: &Up<'_>,
+) -> Option<&'v Instance<'a>> {
     let primary = view.named(record.current.as_deref()?)?;
     let host = view.host(&primary.name);
     let before = before(primary.up.as_ref()?);

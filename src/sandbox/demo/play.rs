@@ -92,6 +92,7 @@ impl<S: Stage> Player<'_, S> {
                     .iter()
                     .try_for_each(|copy| expect_lost(copy, *expected))
             }
+            Step::ExpectMoved => self.expect_moved(),
             Step::ExpectPause(limit) => match self.stage.pause() {
                 Some(pause) if pause > *limit => {
                     Err(format!("no row was acknowledged for {}", seconds(pause)))
@@ -100,6 +101,17 @@ impl<S: Stage> Player<'_, S> {
                 None => Err("no rows are written".to_owned()),
             },
         }
+    }
+
+    fn expect_moved(&self) -> Result<(), String> {
+        let Some((trial, _)) = &self.trial else {
+            return Err("nothing was done that could have moved it".to_owned());
+        };
+        let primary = self.stage.snapshot().cluster.primary;
+        if primary == trial.before {
+            return Err(format!("the primary is still {primary}"));
+        }
+        Ok(())
     }
 
     async fn act(&mut self, action: &Action) -> Result<(), String> {

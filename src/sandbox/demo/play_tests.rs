@@ -102,8 +102,7 @@ async fn played(text: &str, stage: &Slow) -> Summary {
 #[tokio::test(start_paused = true)]
 async fn an_action_is_measured_until_all_is_well_after_it() {
     let stage = Slow::new();
-    let script =
-        "sleep 1s\nwait ready 3\nswitchover\nwait ready\nexpect lost 0\nexpect pause under 2s";
+    let script = "sleep 1s\nwait ready 3\nswitchover\nwait ready\nexpect primary moved\nexpect lost 0\nexpect pause under 2s";
     let summary = played(script, &stage).await;
     assert!(summary.held(), "{summary}");
     assert_eq!(summary.ready, Some(Duration::from_secs(1)));
@@ -137,6 +136,10 @@ async fn a_step_that_fails_ends_the_script_and_is_named() {
         (
             "wait ready 5 within 1s",
             "f:1: wait ready 5 within 1s: not within 1.00 s: the spec asks for 3 instances",
+        ),
+        (
+            "switchover\nexpect primary moved",
+            "f:2: expect primary moved: the primary is still demo-0",
         ),
         (
             "expect pause under 1s",

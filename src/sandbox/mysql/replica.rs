@@ -17,13 +17,10 @@ const STOP_HANGING: Duration = Duration::from_secs(2);
 pub(super) type SqlError = (u16, &'static str);
 
 impl Network {
-    /// A transaction has come. One that bears the receiver's own `server_id` is ignored
-    /// (`replicate_same_server_id=OFF`), even if it is not here.
+    /// A transaction has come; also one of the receiver's own `server_id`
+    /// (`replicate_same_server_id=ON`).
     pub(super) fn receive(&mut self, id: ProcessId, transaction: Transaction, now: Instant) {
         self.with(id, |process, data| {
-            if transaction.server_id == process.server_id {
-                return;
-            }
             process.receiver.queued = Some(transaction.at);
             data.received
                 .insert(&transaction.gtid.uuid, transaction.gtid.number);

@@ -20,6 +20,8 @@ const NEEDED: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
 /// What an API server does not do itself, but its users take for its doing.
 const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller,serviceaccount-controller,\
     persistentvolumeclaim-protection-controller";
+/// Notes on each claim since when no pod uses it.
+const UNFORESEEN: &str = "PersistentVolumeClaimUnusedSinceTime";
 /// Another process may take a port between its choice and its use.
 const STARTS: u32 = 3;
 /// A server that is not ready after so many looks at this distance will never be.
@@ -62,14 +64,31 @@ fn missing(folder: &Path) -> Option<&'static str> {
     NEEDED.into_iter().find(|name| !folder.join(name).is_file())
 }
 
-/// The processes; they end with it.
+/// A control plane.
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) target: Target,
+    processes: Processes,
+}
+
+/// Its processes and their folder; they end with it.
+#[derive(Debug)]
+pub(crate) struct Processes {
     etcd: Child,
     apiserver: Child,
     _controllers: Child,
     _folder: TempDir,
+}
+
+impl Processes {
+    /// Process ids of etcd and of kube-apiserver.
+    #[allow(dead_code, reason = "for benches/apiserver.rs")]
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        [&self.etcd, &self.apiserver]
+            .into_iter()
+            .filter_map(Child::id)
+            .collect()
+    }
 }
 
 impl Pair {
@@ -85,9 +104,10 @@ impl Pair {
         Err(last)
     }
 
-    /// Process ids of etcd and of kube-apiserver.
-    pub(crate) fn pids(&self) -> [Option<u32>; 2] {
-        [self.etcd.id(), self.apiserver.id()]
+    /// The server, and the processes, which end when they are dropped.
+    #[allow(dead_code, reason = "for benches/apiserver.rs")]
+    pub(crate) fn split(self) -> (Target, Processes) {
+        (self.target, self.processes)
     }
 
     async fn try_start(programs: &Path) -> Result<Self, String> {
@@ -155,16 +175,31 @@ impl Pair {
                 // The garbage collector may look for new kinds as soon as it can.
                 "--kube-api-qps=200".to_owned(),
                 "--kube-api-burst=400".to_owned(),
-            ],
+            ]
+            .into_iter()
+            .chain(gates(programs))
+            .collect(),
         )?;
         Ok(Self {
             target,
-            etcd,
-            apiserver,
-            _controllers: controllers,
-            _folder: folder,
+            processes: Processes {
+                etcd,
+                apiserver,
+                _controllers: controllers,
+                _folder: folder,
+            },
         })
     }
+}
+
+/// Turns off what writes to objects at times that nobody can foresee.
+fn gates(programs: &Path) -> Option<String> {
+    let help = std::process::Command::new(programs.join("kube-controller-manager"))
+        .arg("--help")
+        .output()
+        .ok()?;
+    let known = String::from_utf8_lossy(&help.stdout).contains(UNFORESEEN);
+    known.then(|| format!("--feature-gates={UNFORESEEN}=false"))
 }
 
 fn ports<const N: usize>() -> Result<[u16; N], String> {

@@ -109,7 +109,7 @@ fn check_node(node: &Node, value: &Value, path: &str, old: Option<Old<'_>>) -> O
     if !node.types.is_empty() || node.format.is_some() {
         step(check_type(node, value, path));
     }
-    step(alternatives(node, value, path, old));
+    step(alternatives(node, value, path));
     match value {
         Value::String(text) => {
             step(bounds::string(&node.bounds, text, path));
@@ -174,10 +174,11 @@ fn type_of(value: &Value) -> (Type, &'static str) {
 }
 
 /// `anyOf`, `oneOf`, `allOf` and `not`. Of alternatives that all fail, the one that got furthest is told.
-fn alternatives(node: &Node, value: &Value, path: &str, old: Option<Old<'_>>) -> Outcome {
+/// What they say is held against all of the value, changed or not.
+fn alternatives(node: &Node, value: &Value, path: &str) -> Outcome {
     let mut all = Outcome::default();
     let quoted = || gotext::quote(path);
-    let judge = |inner: &Node| check_node(inner, value, path, old);
+    let judge = |inner: &Node| check_node(inner, value, path, None);
     if !node.any_of.is_empty() {
         let outcomes = node.any_of.iter().map(judge);
         let (best, valid) = best(outcomes, 1);

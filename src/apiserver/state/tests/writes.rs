@@ -213,6 +213,29 @@ fn events_have_two_faces() {
 }
 
 #[test]
+fn events_go_after_an_hour() {
+    let mut world = World::new();
+    let event = |name: &str| json!({"metadata": {"name": name}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "a"}});
+    let path = "/api/v1/namespaces/a/events";
+    let at = |world: &mut World, time: &str, name: &str| {
+        let context = Context {
+            now: time.parse().unwrap(),
+            conversions: &world.known,
+        };
+        world
+            .state
+            .write(&request(Verb::Create, path, event(name)), context)
+            .unwrap();
+    };
+    at(&mut world, "2026-11-30T10:00:00Z", "old");
+    at(&mut world, "2026-11-30T10:59:59Z", "young");
+    assert!(world.get(&format!("{path}/old")).is_ok());
+    at(&mut world, "2026-11-30T11:00:00Z", "new");
+    assert_eq!(world.get(&format!("{path}/old")).unwrap_err().code, 404);
+    assert!(world.get(&format!("{path}/young")).is_ok());
+}
+
+#[test]
 fn services_have_addresses_of_their_own() {
     let mut world = World::new();
     let service =

@@ -68,6 +68,8 @@ pub(crate) enum Step {
     Sleep(Duration),
     /// Fails unless this many acknowledged rows are missing, on the primary and on each replica.
     ExpectLost(u64),
+    /// Fails unless another instance is the primary than before the last action.
+    ExpectMoved,
     /// Fails if writes were not acknowledged for longer, since the last action.
     ExpectPause(Duration),
 }

@@ -62,6 +62,7 @@ fn step(words: &[&str]) -> Result<Step, String> {
         ["wait", "ready", rest @ ..] => wait_ready(rest),
         ["sleep", time] => Ok(Step::Sleep(duration(time)?)),
         ["expect", "lost", rows] => Ok(Step::ExpectLost(number(rows)?)),
+        ["expect", "primary", "moved"] => Ok(Step::ExpectMoved),
         ["expect", "pause", "under", time] => Ok(Step::ExpectPause(duration(time)?)),
         ["load", "on"] => act(Action::Load(true)),
         ["load", "off"] => act(Action::Load(false)),
@@ -88,7 +89,7 @@ fn step(words: &[&str]) -> Result<Step, String> {
 /// What a step can be, for who wrote something else.
 const STEPS: &str = "steps are: wait ready [N] [within TIME], load on|off, kill primary|leader, \
     delete pod primary|NAME, cut primary|NAME [TIME], heal, slow api TIME [TIME], scale N, \
-    switchover [NAME], sleep TIME, expect lost N, expect pause under TIME";
+    switchover [NAME], sleep TIME, expect lost N, expect primary moved, expect pause under TIME";
 
 fn wait_ready(rest: &[&str]) -> Result<Step, String> {
     let (count, within) = match rest {
@@ -198,6 +199,7 @@ mod tests {
             ),
             ("sleep 2s", Step::Sleep(2 * S)),
             ("expect lost 0", Step::ExpectLost(0)),
+            ("expect primary moved", Step::ExpectMoved),
             ("expect pause under 10s", Step::ExpectPause(10 * S)),
         ] {
             assert_eq!(one(line), step, "{line}");
