@@ -14,7 +14,7 @@ use crate::world::{CLUSTER, Crash, NAMESPACE, Settled, World};
 /// containers that are restarted ever later fit in.
 const REST: Duration = Duration::from_mins(15);
 /// Until Events that were held back are written.
-const CALM_DOWN: Duration = Duration::from_secs(25);
+const CALM_DOWN: Duration = Duration::from_secs(20);
 /// How long nothing may be written then.
 const QUIET: Duration = Duration::from_mins(1);
 
@@ -121,6 +121,7 @@ impl World {
             if begun.elapsed() > REST {
                 let what = format!("not at rest within {}: {why}", seconds(REST));
                 self.shared.history.violation(what);
+                self.shared.note_all();
                 return;
             }
             sleep(Duration::from_millis(200)).await;
@@ -145,6 +146,7 @@ impl World {
                 .history
                 .violation(format!("did not stay at rest: {why}"));
         }
+        self.stop_writing().await;
         self.shared.check_end();
         Outcome {
             steps,

@@ -11,13 +11,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 pub use machine::BreakerState;
 pub(super) use machine::Verdict;
 use machine::{Admission, Machine};
 
+use crate::sync::watch;
 use super::telemetry;
 
 /// The breaker of one client. Clones share it.

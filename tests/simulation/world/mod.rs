@@ -9,6 +9,7 @@ mod witness;
 mod writer;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) node: Node,
     /// By party; those that died are left in.
     pub(crate) replicas: Mutex<BTreeMap<Party, Replica>>,
+    /// Whether clients write.
+    writing: AtomicBool,
 }
 
 /// A world. Everything in it follows from its seed.
@@ -100,6 +103,7 @@ impl World {
             mysqls,
             node: node.clone(),
             replicas: Mutex::default(),
+            writing: AtomicBool::new(true),
         });
         let eyes = Arc::new(Eyes::new(&shared));
         shared.network.show_to(eyes.clone());

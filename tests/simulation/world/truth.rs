@@ -146,6 +146,20 @@ impl Shared {
         ours.filter_map(name).collect()
     }
 
+    /// Puts what there is on record, for who has to find out why something did not come about.
+    pub(crate) fn note_all(&self) {
+        for resource in ["pods", "persistentvolumeclaims", "mysqlclusters.mysql.mainstay.dev"] {
+            for object in self.api.objects(resource) {
+                let (meta, status) = (&object["metadata"], &object["status"]);
+                let what = format!("{} {}: {status}", meta["name"], meta["uid"]);
+                self.history.note(resource, what);
+            }
+        }
+        for pod in self.node.pods() {
+            self.history.note("node", format!("{pod:?}"));
+        }
+    }
+
     /// Whether the cluster is as its spec says.
     pub(crate) fn settled(&self) -> Settled {
         let Some(cluster) = self.cluster() else {

@@ -1,6 +1,7 @@
 //! A client that writes rows, now and then where it should not.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mainstay::client::Jitter;
@@ -11,9 +12,11 @@ use super::{NAMESPACE, Shared, World};
 
 /// A client that waits no longer for an answer.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Replicas that are well are behind by less.
+const CATCH_UP: Duration = Duration::from_secs(5);
 
 impl World {
-    /// Begins to write, for as long as the world is.
+    /// Begins to write, until [`Self::stop_writing`].
     pub(crate) fn start_writing(&mut self) {
         let chance = Jitter::seeded(self.chance.bits());
         let shared = Arc::downgrade(&self.shared);
@@ -21,28 +24,30 @@ impl World {
             let mut chance = chance;
             for row in 1.. {
                 sleep(chance.around(Duration::from_millis(700), 0.8)).await;
-                let Some(shared) = shared.upgrade() else {
+                let Some(shared) = shared.upgrade().filter(|shared| shared.writes()) else {
                     return;
                 };
                 write(&shared, row, &mut chance);
             }
         });
     }
+
+    /// Writes no more, and waits until what was written is everywhere where nothing is wrong.
+    pub(crate) async fn stop_writing(&self) {
+        self.shared.writing.store(false, Ordering::Relaxed);
+        sleep(CATCH_UP).await;
+    }
 }
 
-/// To the primary as its label says; one time in four to anybody.
+/// To whoever can acknowledge it; one time in four, or where nobody can, to anybody.
 fn write(shared: &Arc<Shared>, row: u64, chance: &mut Jitter) {
-    let hosts = shared.hosts();
     let anybody = chance.bits().is_multiple_of(4);
-    let primary = shared.labelled("primary");
-    let host = match primary.first() {
-        Some(primary) if !anybody => hosts.get(primary).cloned(),
-        _ => {
-            let all: Vec<&String> = hosts.values().collect();
-            let pick = usize::try_from(chance.bits() % 16).unwrap_or(0);
-            all.get(pick % all.len().max(1)).map(|host| (*host).clone())
-        }
-    };
+    let mut hosts = shared.mysqls.writable();
+    if anybody || hosts.is_empty() {
+        hosts = shared.hosts().into_values().collect();
+    }
+    let pick = usize::try_from(chance.bits() % 16).unwrap_or(0) % hosts.len().max(1);
+    let host = hosts.into_iter().nth(pick);
     let Some(host) = host else {
         return;
     };
@@ -54,6 +59,10 @@ fn write(shared: &Arc<Shared>, row: u64, chance: &mut Jitter) {
 }
 
 impl Shared {
+    fn writes(&self) -> bool {
+        self.writing.load(Ordering::Relaxed)
+    }
+
     /// DNS names of the instances that there are, by pod.
     pub(crate) fn hosts(&self) -> std::collections::BTreeMap<String, String> {
         let pods = self.node.pods().into_iter();
