@@ -137,12 +137,11 @@ impl Client {
         let permit = match limits {
             None => None,
             Some(limits) => {
-                if let Ok(permit) = limits.breaker.admit().await {
-                    Some(permit)
-                } else {
+                let Ok(permit) = limits.breaker.admit().await else {
                     let what = call.subject.what.clone();
                     return (0, Err((Failure::Refused, Error::BreakerOpen { what })));
-                }
+                };
+                Some(permit)
             }
         };
 
