@@ -54,10 +54,10 @@ impl Backoff {
         }
     }
 
-    /// `delay` and up to a fifth more, so that many who were told the same time do not come at once.
+    /// [`Jitter::stretched`], with this backoff's chance.
     pub(super) fn stretched(&mut self, delay: Duration) -> Duration {
         match &mut self.jitter {
-            Some(jitter) => delay + jitter.full(delay / 5),
+            Some(jitter) => jitter.stretched(delay),
             None => delay,
         }
     }

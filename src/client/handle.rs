@@ -81,7 +81,7 @@ impl Client {
         let transport = Transport::new(&config, Arc::clone(&identity), dial)?;
         let dice = options.environment.clone();
         let limits = Limits {
-            breaker: Breaker::new(move || dice.jitter().unit()),
+            breaker: Breaker::new(move |pause| dice.jitter().stretched(pause)),
             limiter: Limiter::new(options.qps, options.burst, options.max_in_flight),
         };
         Ok(Self {
@@ -113,8 +113,8 @@ impl Client {
         }
     }
 
-    /// The election lane: a connection of its own, 5 s for each call, no breaker, no limiter, no fence. After a
-    /// call without answer it connects anew.
+    /// The election lane: a connection of its own, 5 s for each call, no breaker, no limiter, no fence.
+    /// After a call without answer it connects anew.
     #[must_use]
     pub fn election_lane(&self) -> Self {
         Self {

@@ -25,14 +25,18 @@ impl Jitter {
     }
 
     /// Uniform in `[0, 1)`.
-    /// A number in [0, 1).
-    pub(crate) fn unit(&mut self) -> f64 {
+    fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// Uniform in `[0, delay]`: full jitter, which spreads many that failed together the most.
     pub fn full(&mut self, delay: Duration) -> Duration {
         delay.mul_f64(self.unit())
+    }
+
+    /// `delay` and up to a fifth more, so that many who were told the same time do not come at once.
+    pub fn stretched(&mut self, delay: Duration) -> Duration {
+        delay + self.full(delay / 5)
     }
 
     /// Uniform in `[delay·(1 − part), delay·(1 + part)]`; `part` between 0 and 1.
