@@ -18,14 +18,14 @@ pub use machine::BreakerState;
 pub(super) use machine::Verdict;
 use machine::{Admission, Machine};
 
-use crate::sync::watch;
 use super::telemetry;
+use crate::sync::watch;
 
 /// The breaker of one lane.
 pub(super) struct Breaker {
     machine: Mutex<Machine>,
     /// Lengthens a pause by chance.
-    stretch: fn(Duration) -> Duration,
+    stretch: Box<dyn Fn(Duration) -> Duration + Send + Sync>,
     /// Told when a place of the ramp may be free.
     freed: Notify,
     published: watch::Sender<Published>,
@@ -60,12 +60,12 @@ pub(super) struct Open;
 
 impl Breaker {
     /// Closed. `stretch` lengthens a pause by chance.
-    pub(super) fn new(stretch: fn(Duration) -> Duration) -> Self {
+    pub(super) fn new(stretch: impl Fn(Duration) -> Duration + Send + Sync + 'static) -> Self {
         let state = BreakerState::Closed;
         telemetry::breaker_state(state);
         Self {
             machine: Mutex::new(Machine::new(Instant::now())),
-            stretch,
+            stretch: Box::new(stretch),
             freed: Notify::new(),
             published: watch::Sender::new(Published { state, until: None }),
         }
@@ -95,7 +95,7 @@ impl Breaker {
 
     /// A request that was sent had no answer by its deadline.
     pub(super) fn timed_out(&self) {
-        self.with(|machine, now| machine.timed_out(now, self.stretch));
+        self.with(|machine, now| machine.timed_out(now, &self.stretch));
     }
 
     /// Its state, to look at and to wait for.
@@ -106,7 +106,7 @@ impl Breaker {
     }
 
     fn ended(&self, epoch: u64, verdict: Verdict) {
-        self.with(|machine, now| machine.ended(now, epoch, verdict, self.stretch));
+        self.with(|machine, now| machine.ended(now, epoch, verdict, &self.stretch));
         self.freed.notify_waiters();
     }
 

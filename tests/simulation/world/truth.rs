@@ -148,7 +148,11 @@ impl Shared {
 
     /// Puts what there is on record, for who has to find out why something did not come about.
     pub(crate) fn note_all(&self) {
-        for resource in ["pods", "persistentvolumeclaims", "mysqlclusters.mysql.mainstay.dev"] {
+        for resource in [
+            "pods",
+            "persistentvolumeclaims",
+            "mysqlclusters.mysql.mainstay.dev",
+        ] {
             for object in self.api.objects(resource) {
                 let (meta, status) = (&object["metadata"], &object["status"]);
                 let what = format!("{} {}: {status}", meta["name"], meta["uid"]);
