@@ -32,7 +32,7 @@ async fn echo(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infal
     let body = body
         .collect()
         .await
-        .map(|body| body.to_bytes())
+        .map(http_body_util::Collected::to_bytes)
         .unwrap_or_default();
     let told = format!(
         "{} {} {} {}",
@@ -131,7 +131,7 @@ async fn convert(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, In
         .into_body()
         .collect()
         .await
-        .map(|body| body.to_bytes())
+        .map(http_body_util::Collected::to_bytes)
         .unwrap_or_default();
     let review: Value = serde_json::from_slice(&body).unwrap_or_default();
     let mut objects = review["request"]["objects"].clone();
