@@ -70,7 +70,7 @@ fn fields(types: &Types, map: &Map, value: &Value, path: &str, wrong: &mut Vec<S
     for (key, value) in value.as_object().into_iter().flatten() {
         let path = format!("{path}.{key}");
         if let Some(of) = map.fields.get(key).map(|field| field.of).or(map.rest) {
-            walk(types, of, value, &path, wrong)
+            walk(types, of, value, &path, wrong);
         } else {
             wrong.push(format!("{path}: field not declared in schema"));
             // A real server looks no further in this object.
