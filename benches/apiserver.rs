@@ -86,8 +86,10 @@ struct Measured {
     events: f64,
 }
 
-/// Names of the rows, and what stands in them.
-const ROWS: [(&str, fn(&Measured, usize) -> String); 7] = [
+/// A row's name, and what stands in it with so many objects.
+type Row = (&'static str, fn(&Measured, usize) -> String);
+
+const ROWS: [Row; 7] = [
     ("creates a second", |it, _| format!("{:.0}", it.creates)),
     ("updates a second, watched", |it, _| {
         format!("{:.0}", it.changes)

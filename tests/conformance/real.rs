@@ -37,7 +37,8 @@ impl Real {
         };
         if let Some(target) = real.target() {
             let (_, body) = target.admin("GET", "/version", None).await?;
-            real.version = body["gitVersion"].as_str().unwrap_or_default().to_owned();
+            let version = body["gitVersion"].as_str().unwrap_or_default();
+            version.clone_into(&mut real.version);
         }
         Ok(real)
     }

@@ -1,6 +1,7 @@
 //! What is told of the comparison.
 
 use std::collections::BTreeMap;
+use std::iter::Sum;
 
 use serde_json::Value;
 
@@ -16,6 +17,17 @@ struct Count {
     equal: usize,
     listed: usize,
     unlisted: usize,
+}
+
+impl Sum for Count {
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        counts.fold(Self::default(), |sum, count| Self {
+            compared: sum.compared + count.compared,
+            equal: sum.equal + count.equal,
+            listed: sum.listed + count.listed,
+            unlisted: sum.unlisted + count.unlisted,
+        })
+    }
 }
 
 /// Collects what is compared and tells of it.
@@ -62,7 +74,7 @@ impl Report {
                 (false, false) => count.unlisted += 1,
             }
             if !unlisted.is_empty() {
-                self.tell(name, step, &unlisted);
+                tell(name, step, &unlisted);
             }
         }
     }
@@ -110,22 +122,16 @@ impl Report {
             self.fail(&what);
         }
         println!(
-            "\n{:24} {:>9} {:>9} {:>9} {:>9}",
+            "\n{:24} {:>9} {:>9} {:>9} {:>11}",
             "cases", "compared", "equal", "listed", "not listed"
         );
-        let mut sum = Count::default();
         for (script, count) in &self.counts {
-            println!(
-                "{script:24} {:9} {:9} {:9} {:9}",
-                count.compared, count.equal, count.listed, count.unlisted
-            );
-            sum.compared += count.compared;
-            sum.equal += count.equal;
-            sum.listed += count.listed;
-            sum.unlisted += count.unlisted;
+            print_row(script, count);
         }
+        let sum = self.counts.values().copied().sum::<Count>();
+        print_row("all", &sum);
         println!(
-            "\nconformance: {} requests compared: {} equal, {} with listed differences ({} listed), {} with others",
+            "\nconformance: {} requests compared: {} equal, {} with differences that are listed ({} rows), {} with others",
             sum.compared,
             sum.equal,
             sum.listed,
@@ -146,17 +152,24 @@ impl Report {
         self.failures += 1;
         println!("{what}");
     }
+}
 
-    fn tell(&self, name: &str, step: &str, differences: &[&Difference]) {
-        println!("\n{name}\n  {step}");
-        for difference in differences {
-            println!(
-                "    {}\n      real:     {}\n      embedded: {}",
-                difference.path,
-                shown(difference.real.as_ref()),
-                shown(difference.embedded.as_ref()),
-            );
-        }
+fn print_row(name: &str, count: &Count) {
+    println!(
+        "{name:24} {:9} {:9} {:9} {:11}",
+        count.compared, count.equal, count.listed, count.unlisted
+    );
+}
+
+fn tell(name: &str, step: &str, differences: &[&Difference]) {
+    println!("\n{name}\n  {step}");
+    for difference in differences {
+        println!(
+            "    {}\n      real:     {}\n      embedded: {}",
+            difference.path,
+            shown(difference.real.as_ref()),
+            shown(difference.embedded.as_ref()),
+        );
     }
 }
 

@@ -1,5 +1,6 @@
 //! Runs a case on one server: step by step, in a namespace of its own.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -201,8 +202,7 @@ impl Run<'_> {
         }
         let (answer, path) = name.split_at(name.find('.').unwrap_or(name.len()));
         match self.saved.get(answer).and_then(|body| get(body, path)) {
-            Some(Value::String(text)) => Ok(text.clone()),
-            Some(value) => Ok(value.to_string()),
+            Some(value) => Ok(text(value).into_owned()),
             None => Err(format!("the answers so far have no {name}")),
         }
     }
@@ -250,10 +250,17 @@ fn holds(condition: &Condition, answer: &Value) -> bool {
     match condition {
         Condition::Status(status) => answer["status"] == *status,
         Condition::Field(path, wanted) => match get(&answer["body"], path) {
-            Some(Value::String(text)) => text == wanted,
-            Some(value) => value.to_string() == *wanted,
+            Some(value) => text(value) == *wanted,
             None => wanted.is_empty(),
         },
+    }
+}
+
+/// A string as it is, anything else in JSON.
+fn text(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::String(text) => text.into(),
+        value => value.to_string().into(),
     }
 }
 

@@ -248,10 +248,7 @@ fn credentials(folder: &Path, port: u16) -> Result<Pem, String> {
         .extended_key_usages
         .push(ExtendedKeyUsagePurpose::ServerAuth);
     let certificate = server.self_signed(&key).map_err(failed)?.pem();
-    let tokens: String = CLIENTS
-        .iter()
-        .map(|(name, user, group)| format!("{name}-token,{user},{user},{group:?}\n"))
-        .collect();
+    let tokens = CLIENTS.map(|(name, user, group)| format!("{name}-token,{user},{user},{group:?}"));
     let kubeconfig = format!(
         "{{apiVersion: v1, kind: Config, current-context: a, \
          clusters: [{{name: a, cluster: {{server: 'https://127.0.0.1:{port}', certificate-authority: server.crt}}}}], \
@@ -263,7 +260,7 @@ fn credentials(folder: &Path, port: u16) -> Result<Pem, String> {
         ("server.key", key.serialize_pem()),
         ("server.pub", key.public_key_pem()),
         ("account.key", key.serialize_pem()),
-        ("tokens.csv", tokens),
+        ("tokens.csv", tokens.join("\n")),
         ("kubeconfig", kubeconfig),
     ];
     for (name, text) in files {
