@@ -27,6 +27,8 @@ pub struct ResourceInfo {
     pub scale: Option<ScaleInfo>,
     /// Other subresources, such as `log`, `eviction`, `proxy`, `binding`, with their kinds.
     pub subresources: Vec<(String, String)>,
+    /// Group and version that its objects are stored in, where those are not its own.
+    pub stored_in: Option<(String, String)>,
     /// Printer columns, without `Name` (and `Age` where there are none).
     pub columns: Vec<ColumnInfo>,
 }

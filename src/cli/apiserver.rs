@@ -73,7 +73,8 @@ pub(super) async fn run(args: ApiServerArgs) -> Result<(), Box<dyn Error>> {
     let path = args.kubeconfig_out.unwrap_or_else(|| {
         std::env::temp_dir().join(format!("mainstay-{}.kubeconfig", address.port()))
     });
-    let token = args.tokens.first().map(|(_, token)| token.as_str());
+    // kubectl asks for a password where it has to show nothing over TLS.
+    let token = args.tokens.first().map_or("any", |(_, token)| token);
     write_private(&path, &kubeconfig(address, authority.as_deref(), token))?;
     println!("{}", path.display());
     server.serve(listener, tls, stopped()?).await;
@@ -109,15 +110,14 @@ fn certificate(address: SocketAddr) -> Result<(Arc<rustls::ServerConfig>, String
 }
 
 /// A kubeconfig for a server at `address`.
-fn kubeconfig(address: SocketAddr, authority: Option<&str>, token: Option<&str>) -> String {
+fn kubeconfig(address: SocketAddr, authority: Option<&str>, token: &str) -> String {
     let scheme = if authority.is_some() { "https" } else { "http" };
     let authority = authority
         .map(|pem| format!("    certificate-authority-data: {}\n", STANDARD.encode(pem)))
         .unwrap_or_default();
-    let user = token.map_or_else(|| "{}".to_owned(), |token| format!("{{token: {token:?}}}"));
     format!(
         "apiVersion: v1\nkind: Config\nclusters:\n- name: mainstay\n  cluster:\n    server: {scheme}://{address}\n\
-         {authority}users:\n- name: mainstay\n  user: {user}\ncontexts:\n- name: mainstay\n  context:\n    \
+         {authority}users:\n- name: mainstay\n  user: {{token: {token:?}}}\ncontexts:\n- name: mainstay\n  context:\n    \
          cluster: mainstay\n    user: mainstay\n    namespace: default\ncurrent-context: mainstay\n"
     )
 }
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_kubeconfig_is_one_that_clients_read() {
-        let text = kubeconfig("127.0.0.1:6443".parse().unwrap(), Some("PEM"), Some("t"));
+        let text = kubeconfig("127.0.0.1:6443".parse().unwrap(), Some("PEM"), "t");
         let value: serde_json::Value = serde_yaml::from_str(&text).unwrap();
         assert_eq!(
             value["clusters"][0]["cluster"]["server"],

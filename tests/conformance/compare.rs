@@ -1,5 +1,6 @@
 //! What differs, and what may.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::Value;
@@ -38,6 +39,20 @@ fn compare(
                 compare(format!("{path}.{key}"), None, Some(value), found);
             }
         }
+        (Some(Value::Array(ours)), Some(Value::Array(theirs)))
+            if let (Some(ours), Some(theirs)) = (by_name(ours), by_name(theirs)) =>
+        {
+            let names: BTreeSet<&str> = ours.keys().chain(theirs.keys()).copied().collect();
+            for name in names {
+                let (ours, theirs) = (ours.get(name), theirs.get(name));
+                compare(
+                    format!("{path}[{name}]"),
+                    ours.copied(),
+                    theirs.copied(),
+                    found,
+                );
+            }
+        }
         (Some(Value::Array(ours)), Some(Value::Array(theirs))) => {
             for at in 0..ours.len().max(theirs.len()) {
                 compare(format!("{path}[{at}]"), ours.get(at), theirs.get(at), found);
@@ -49,6 +64,15 @@ fn compare(
             embedded: embedded.cloned(),
         }),
     }
+}
+
+/// The elements of a list of subresources, by their names: one that is missing is one difference, and
+/// not one of each that comes after it.
+fn by_name(list: &[Value]) -> Option<BTreeMap<&str, &Value>> {
+    let named = list
+        .iter()
+        .map(|item| Some((item["subresource"].as_str()?, item)));
+    named.collect()
 }
 
 /// A row of the table of differences that are meant.

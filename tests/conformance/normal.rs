@@ -4,12 +4,14 @@
 //! second one seen of that object), and the version of a list or a bookmark `since 2 of NAME`: the
 //! newest one of an object that is not newer than it.
 
+mod order;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
+use order::sorted;
 use text::{address, age, numbers, times, uuids};
 
 /// Columns of tables whose cells tell how long ago something was.
@@ -194,7 +196,7 @@ impl Known {
             "storageVersionHash" => "<hash>".to_owned(),
             "continue" if !text.is_empty() => "<more>".to_owned(),
             "clusterIP" | "clusterIPs" if address(text) => "<address>".to_owned(),
-            "message" => numbers(&times(&uuids(text, &self.uids)), &|number| {
+            "message" => numbers(&sorted(&times(&uuids(text, &self.uids))), &|number| {
                 let known = self.versions.get(&number);
                 known.map_or_else(|| "<version>".to_owned(), |name| format!("<{name}>"))
             }),

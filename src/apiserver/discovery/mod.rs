@@ -2,7 +2,7 @@
 //!
 //! All of it is pure: the resources that are served in, JSON out. Groups come in the order of a real server
 //! and definitions' groups after them by name; versions are ordered as apimachinery ranks them, and the
-//! first is the preferred one. `storageVersionHash` is left out, as it is where a server has none.
+//! first is the preferred one.
 
 mod resource;
 

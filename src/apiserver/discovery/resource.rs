@@ -1,6 +1,9 @@
 //! What is said of one resource.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::apiserver::ResourceInfo;
 
@@ -96,7 +99,18 @@ pub(super) fn api_resource(info: &ResourceInfo) -> Value {
         "verbs": verbs(info),
     });
     names(info, &mut resource);
+    if verbs(info).contains(&"watch") {
+        resource["storageVersionHash"] = json!(storage_version_hash(info));
+    }
     resource
+}
+
+/// Eight bytes of a hash of what objects are stored as.
+fn storage_version_hash(info: &ResourceInfo) -> String {
+    let own = || (info.group.clone(), info.version.clone());
+    let (group, version) = info.stored_in.clone().unwrap_or_else(own);
+    let hash = Sha256::digest(format!("{group}/{version}/{}", info.kind));
+    STANDARD.encode(&hash[..8])
 }
 
 fn names(info: &ResourceInfo, resource: &mut Value) {

@@ -90,3 +90,23 @@ fn definitions_say_their_kind_in_full() {
     );
     assert_eq!(aggregated(&[&check], true)["items"], json!([]));
 }
+
+#[test]
+fn storage_versions_are_hashed_as_in_apimachinery() {
+    let deployment = info("apps", "v1", "Deployment");
+    let event = ResourceInfo {
+        stored_in: Some((String::new(), "v1".to_owned())),
+        ..info("events.k8s.io", "v1", "Event")
+    };
+    let review = ResourceInfo {
+        plural: "tokenreviews".to_owned(),
+        ..info("authentication.k8s.io", "v1", "TokenReview")
+    };
+    let hash = |info: &ResourceInfo| {
+        let all = resources(&[info], &info.group, &info.version).unwrap();
+        all["resources"][0].get("storageVersionHash").cloned()
+    };
+    assert_eq!(hash(&deployment), Some(json!("8aSe+NMegvE=")));
+    assert_eq!(hash(&event), Some(json!("r2yiGXH7wu8=")));
+    assert_eq!(hash(&review), None);
+}

@@ -29,6 +29,8 @@ pub(super) struct Media {
     pub(super) list: bool,
     /// What goes with each row of a table.
     pub(super) include: IncludeObject,
+    /// The version of tables and of metadata.
+    pub(super) meta: &'static str,
 }
 
 impl Media {
@@ -39,6 +41,7 @@ impl Media {
         aggregated: false,
         list: false,
         include: IncludeObject::Metadata,
+        meta: META[0],
     };
 
     /// Takes the first thing of an `Accept` header that can be had.
@@ -46,40 +49,55 @@ impl Media {
     /// # Errors
     /// 406 for none.
     pub(super) fn negotiate(headers: &HeaderMap) -> Result<Self, ApiError> {
-        let values: Vec<&str> = headers
-            .get_all(ACCEPT)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .map(str::trim)
-            .filter(|part| !part.is_empty())
-            .collect();
-        if values.is_empty() {
-            return Ok(Self::JSON);
-        }
-        if let Some(media) = values.iter().find_map(|part| understand(part)) {
-            return Ok(media);
-        }
-        // Two layers of a real server refuse, each in its words.
-        let spoken = values.iter().any(|part| SPOKEN.contains(&essence(part)));
-        Err(if spoken {
-            let message = format!(
-                "only the following media types are accepted: {}",
-                SPOKEN[..3].join(", ")
-            );
-            ApiError::new(406, "NotAcceptable", message)
-        } else {
-            let known = SPOKEN[..3].join(", ");
-            ApiError {
-                details: json!({}),
-                ..ApiError::new(
-                    406,
-                    "NotAcceptable",
-                    format!("406: Not Acceptable\n\nAvailable representations: {known}"),
-                )
-            }
-        })
+        choose(headers, &SPOKEN[..3], |_| true)
     }
+
+    /// The same for a watch, which is not written in YAML.
+    ///
+    /// # Errors
+    /// 406 for none.
+    pub(super) fn of_watch(headers: &HeaderMap) -> Result<Self, ApiError> {
+        choose(headers, &STREAMED, |media| !media.yaml)
+    }
+}
+
+/// The first of an `Accept` header that can be had and `suits`; `offered` is what a refusal names.
+fn choose(
+    headers: &HeaderMap,
+    offered: &[&str],
+    suits: impl Fn(&Media) -> bool,
+) -> Result<Media, ApiError> {
+    let values: Vec<&str> = headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+        .collect();
+    if values.is_empty() {
+        return Ok(Media::JSON);
+    }
+    let mut known = values.iter().filter_map(|part| understand(part));
+    if let Some(media) = known.find(suits) {
+        return Ok(media);
+    }
+    // Two layers of a real server refuse, each in its words.
+    let spoken = values.iter().any(|part| SPOKEN.contains(&essence(part)));
+    Err(if spoken {
+        let offered = offered.join(", ");
+        not_acceptable(&format!(
+            "only the following media types are accepted: {offered}"
+        ))
+    } else {
+        let known = SPOKEN[..3].join(", ");
+        ApiError {
+            details: json!({}),
+            ..not_acceptable(&format!(
+                "406: Not Acceptable\n\nAvailable representations: {known}"
+            ))
+        }
+    })
 }
 
 /// What a real server can write. (Protobuf is read here, but not written: clients that take it take
@@ -90,6 +108,14 @@ const SPOKEN: [&str; 4] = [
     "application/vnd.kubernetes.protobuf",
     "*/*",
 ];
+
+/// … and write a watch in.
+const STREAMED: [&str; 2] = [
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+];
+/// Versions of tables and of metadata.
+const META: [&str; 2] = ["meta.k8s.io/v1", "meta.k8s.io/v1beta1"];
 
 /// 406.
 pub(super) fn not_acceptable(message: &str) -> ApiError {
@@ -115,14 +141,15 @@ fn understand(part: &str) -> Option<Media> {
             .find(|(key, _)| *key == name)
             .map(|(_, value)| *value)
     };
+    let meta = META
+        .into_iter()
+        .find(|meta| meta.split_once('/') == get("g").zip(get("v")));
     let (shape, aggregated) = match (get("as"), get("g"), get("v")) {
         (None, ..) => (Shape::Object, false),
-        (Some("Table"), Some("meta.k8s.io"), Some("v1")) => (Shape::Table, false),
-        (
-            Some("PartialObjectMetadata" | "PartialObjectMetadataList"),
-            Some("meta.k8s.io"),
-            Some("v1"),
-        ) => (Shape::Metadata, false),
+        (Some("Table"), ..) if meta.is_some() => (Shape::Table, false),
+        (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), ..) if meta.is_some() => {
+            (Shape::Metadata, false)
+        }
         (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2")) => {
             (Shape::Object, true)
         }
@@ -133,7 +160,8 @@ fn understand(part: &str) -> Option<Media> {
         yaml,
         aggregated,
         list: get("as").is_some_and(|shape| shape.ends_with("List")),
-        include: IncludeObject::Metadata,
+        meta: meta.unwrap_or(META[0]),
+        ..Media::JSON
     })
 }
 
@@ -167,8 +195,11 @@ mod tests {
         assert_eq!(media(kubectl).unwrap().shape, Shape::Table);
         let proto = "application/vnd.kubernetes.protobuf,application/json";
         assert_eq!(media(proto).unwrap(), Media::JSON);
-        let old = "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-        assert_eq!(media(old).unwrap().shape, Shape::Object);
+        let old = media("application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json");
+        let old = old.unwrap();
+        assert_eq!((old.shape, old.meta), (Shape::Table, "meta.k8s.io/v1beta1"));
+        let none = "application/json;as=Table;v=v0;g=meta.k8s.io,application/json";
+        assert_eq!(media(none).unwrap(), Media::JSON);
         assert!(
             media("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
                 .unwrap()
@@ -181,5 +212,9 @@ mod tests {
             406
         );
         assert_eq!(Media::negotiate(&HeaderMap::new()).unwrap(), Media::JSON);
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, "application/yaml".parse().unwrap());
+        assert!(Media::negotiate(&headers).unwrap().yaml);
+        assert_eq!(Media::of_watch(&headers).unwrap_err().code, 406);
     }
 }

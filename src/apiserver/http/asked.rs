@@ -9,7 +9,7 @@ use http::{HeaderValue, Method, Response};
 use hyper::body::Incoming;
 use serde_json::Value;
 
-use super::accept::{Media, takes_gzip};
+use super::accept::{Media, Shape, takes_gzip};
 use super::answer::{self, Gzip};
 use super::stream::{self, Sickness};
 use super::{Body, Control, body, never, page, pods, query};
@@ -83,12 +83,15 @@ impl Asked {
         });
         let mut media = if reaches_pod {
             Media::JSON
+        } else if verb == Verb::Watch {
+            Media::of_watch(&parts.headers)?
         } else {
             Media::negotiate(&parts.headers)?
         };
         let asked = parts.uri.query().unwrap_or_default();
-        if let Some((_, include)) = query::pairs(asked).find(|(key, _)| key == "includeObject") {
-            media.include = IncludeObject::parse(&include);
+        let include = query::pairs(asked).find(|(key, _)| key == "includeObject");
+        if let Some((_, include)) = include.filter(|_| media.shape == Shape::Table) {
+            media.include = IncludeObject::parse(&include)?;
         }
         Ok(Self {
             caller: caller.name.clone(),
@@ -146,15 +149,12 @@ impl Asked {
             return response.map(|response| self.damage(response));
         }
         if self.request.verb.writes() {
-            let deletes = matches!(self.request.verb, Verb::Delete | Verb::DeleteCollection);
             if !matches!(self.request.verb, Verb::Patch(_)) {
                 body::check_language(&parts.headers)?;
             }
             let bytes = body::read(incoming).await?;
-            body::check_there(server, &self.request, &bytes)?;
-            if !(deletes && bytes.is_empty()) {
-                (self.request.body, self.request.duplicates) = body::parse(&bytes)?;
-            }
+            (self.request.body, self.request.duplicates) =
+                body::understand(server, &self.request, &parts.headers, &bytes)?;
         }
         let outcome = self.carry_out(server).await;
         let (code, wrote) = match &outcome {

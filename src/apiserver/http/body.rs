@@ -9,8 +9,16 @@ use serde_json::{Value, json};
 
 use super::json;
 use crate::apiserver::request::{PatchKind, Request, Verb};
-use crate::apiserver::{ApiError, ApiServer, protobuf};
+use crate::apiserver::{ApiError, ApiServer, patch, protobuf};
 
+/// What a body in protobuf begins with.
+const PROTOBUF: &[u8] = b"k8s\0";
+/// Bytes of a body that are repeated where it is not understood.
+const SUMMARY: usize = 30;
+/// What a real server says where it can't tell the type of a body.
+const NO_TYPE: &str = "couldn't get version/kind; json parse error";
+/// What it tells the type by.
+const TYPE: &str = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 /// Largest body of a request, as a real server has it.
 const LIMIT: usize = 3 << 20;
 
@@ -88,61 +96,120 @@ pub(super) fn check_language(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
-/// Checks that a whole object is there where one is to be written.
+/// Parses the body of a write. Also gives the fields that it names twice.
 ///
 /// # Errors
-/// 400 for an empty body.
-pub(super) fn check_there(
+/// 400 for what is not understood, in the words that a real server has for such a request.
+pub(super) fn understand(
     server: &ApiServer,
     request: &Request,
-    body: &[u8],
-) -> Result<(), ApiError> {
-    let target = &request.target;
-    let whole = matches!(request.verb, Verb::Create | Verb::Update);
-    if !body.is_empty() || !whole || target.subresource.is_some() {
-        return Ok(());
+    headers: &HeaderMap,
+    bytes: &[u8],
+) -> Result<(Value, Vec<String>), ApiError> {
+    match request.verb {
+        Verb::Patch(PatchKind::Apply) => parse(bytes).map_err(|error| ApiError {
+            message: format!("error decoding patch: {}", error.message),
+            ..error
+        }),
+        Verb::Patch(_) | Verb::Delete | Verb::DeleteCollection if bytes.is_empty() => {
+            Ok((Value::Null, Vec::new()))
+        }
+        Verb::Patch(_) => {
+            json::parse(bytes).map_err(|_| ApiError::bad_request("invalid JSON patch"))
+        }
+        _ if bytes.starts_with(PROTOBUF) || content_type(headers) == "application/yaml" => {
+            parse(bytes)
+        }
+        Verb::Delete | Verb::DeleteCollection => json::parse(bytes).map_err(|error| {
+            let why = json::go_error(bytes, &error);
+            ApiError::bad_request(format!("{NO_TYPE}: {why}"))
+        }),
+        _ => object(bytes).or_else(|why| Err(unrecognized(server, request, bytes, &why)?)),
     }
+}
+
+/// An object in JSON; null stands for an empty one.
+fn object(bytes: &[u8]) -> Result<(Value, Vec<String>), String> {
+    let parsed = json::parse(bytes).map_err(|error| json::go_error(bytes, &error))?;
+    match &parsed.0 {
+        Value::Object(_) | Value::Null => Ok(parsed),
+        other => Err(format!(
+            "json: cannot unmarshal {} into Go value of type {TYPE}",
+            patch::go_kind(other)
+        )),
+    }
+}
+
+/// What is said of a body that is no object.
+fn unrecognized(
+    server: &ApiServer,
+    request: &Request,
+    bytes: &[u8],
+    why: &str,
+) -> Result<ApiError, ApiError> {
+    let target = &request.target;
     let state = server.state();
     let served = state
         .find(&target.group, &target.version, &target.resource)
         .ok_or_else(ApiError::no_such_path)?;
-    Err(ApiError::bad_request(format!(
-        "the object provided is unrecognized (must be of type {}): couldn't get version/kind; \
-         json parse error: unexpected end of JSON input (<empty>)",
-        served.info.kind
+    Ok(ApiError::bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): {NO_TYPE}: {why} ({})",
+        served.info.kind,
+        summary(bytes)
     )))
 }
 
-/// Parses a body: JSON, YAML or protobuf. Also gives the fields that it names twice.
+/// The beginning of a body: as it is, or in hexadecimal where it does not look like JSON.
+fn summary(bytes: &[u8]) -> String {
+    let shown = &bytes[..bytes.len().min(SUMMARY)];
+    let rest = if bytes.len() > SUMMARY { " ..." } else { "" };
+    match shown.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{rest}", String::from_utf8_lossy(shown)),
+        Some(_) => {
+            let digits = shown.iter().map(|byte| format!("{byte:02x}"));
+            format!("{}{rest}", digits.collect::<String>())
+        }
+    }
+}
+
+/// Parses JSON, YAML or protobuf, whichever it is. Also gives the fields that it names twice.
 ///
 /// # Errors
 /// 400 for what is neither.
 pub(super) fn parse(bytes: &[u8]) -> Result<(Value, Vec<String>), ApiError> {
+    if bytes.starts_with(PROTOBUF) {
+        return protobuf::decode(bytes).map(|value| (value, Vec::new()));
+    }
     let text = bytes.trim_ascii_start();
     if text.is_empty() {
         return Ok((Value::Null, Vec::new()));
     }
-    if bytes.starts_with(b"k8s\0") {
-        return protobuf::decode(bytes).map(|value| (value, Vec::new()));
-    }
-    if matches!(text[0], b'{' | b'[') {
-        match json::parse(text) {
-            Ok(parsed) => return Ok(parsed),
-            // Flow-style YAML begins so too.
-            Err(error) => {
-                return serde_yaml::from_slice(text)
-                    .map(|value| (value, Vec::new()))
-                    .map_err(|_| {
-                        ApiError::bad_request(format!(
-                            "couldn't get version/kind; json parse error: {error}"
-                        ))
-                    });
-            }
-        }
+    // Flow-style YAML may begin so, too.
+    if matches!(text[0], b'{' | b'[')
+        && let Ok(parsed) = json::parse(text)
+    {
+        return Ok(parsed);
     }
     serde_yaml::from_slice(bytes)
         .map(|value| (value, Vec::new()))
-        .map_err(|error| ApiError::bad_request(format!("error converting YAML to JSON: {error}")))
+        .map_err(|error| {
+            let why = yaml_error(&error.to_string());
+            ApiError::bad_request(format!("error converting YAML to JSON: {why}"))
+        })
+}
+
+/// What is wrong with a YAML document, as Go's parser puts it: the line comes first, and its count
+/// begins with nought, which is not said.
+fn yaml_error(text: &str) -> String {
+    let Some((what, place)) = text.split_once(" at line ") else {
+        return format!("yaml: {text}");
+    };
+    let line: String = place.chars().take_while(char::is_ascii_digit).collect();
+    match line.parse::<u64>().unwrap_or(1) {
+        1 => format!("yaml: {what}"),
+        line => format!("yaml: line {}: {what}", line - 1),
+    }
 }
 
 #[cfg(test)]
@@ -156,6 +223,25 @@ mod tests {
         assert_eq!(parse(b"a: [1, b]").unwrap().0, json!({"a": [1, "b"]}));
         assert_eq!(parse(b"").unwrap().0, Value::Null);
         assert_eq!(parse(b"{\"a\": 1").unwrap_err().code, 400);
+    }
+
+    #[test]
+    fn what_is_no_object_is_shown() {
+        assert_eq!(object(b"null").unwrap().0, Value::Null);
+        let why = object(b"[1]").unwrap_err();
+        assert!(why.starts_with("json: cannot unmarshal array into Go value"));
+        assert_eq!(summary(b""), "<empty>");
+        assert_eq!(summary(b"{}"), "{}");
+        assert_eq!(summary(b"[]"), "5b5d");
+        let long = format!("{{{}", "x".repeat(40));
+        assert_eq!(
+            summary(long.as_bytes()),
+            format!("{{{} ...", "x".repeat(29))
+        );
+        assert_eq!(
+            parse(b"{a: 1\n").unwrap_err().message,
+            "error converting YAML to JSON: yaml: line 1: did not find expected ',' or '}'"
+        );
     }
 
     #[test]

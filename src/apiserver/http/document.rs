@@ -72,8 +72,16 @@ fn open_api(
         ),
         _ => (None, ""),
     };
-    let value = value.ok_or_else(ApiError::no_such_path)?;
-    Ok(tagged(&value, content_type, headers))
+    match (value, rest) {
+        (Some(value), _) => Ok(tagged(&value, content_type, headers)),
+        (None, []) => Err(ApiError::no_such_path()),
+        // A real server has nothing to say of it.
+        (None, _) => {
+            let mut response = Response::new(full(""));
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            Ok(response)
+        }
+    }
 }
 
 fn address(headers: &HeaderMap) -> &str {

@@ -20,6 +20,59 @@ pub(super) fn parse(text: &[u8]) -> Result<(Value, Vec<String>), serde_json::Err
     Ok((value, twice.into_inner()))
 }
 
+/// What Go's decoder says of a text that is no JSON.
+pub(super) fn go_error(text: &[u8], error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        return "unexpected end of JSON input".to_owned();
+    }
+    // serde_json counts columns in bytes, from one.
+    let line = text
+        .split(|byte| *byte == b'\n')
+        .nth(error.line().saturating_sub(1))
+        .unwrap_or_default();
+    let at = error.column().saturating_sub(1).min(line.len());
+    let is = String::from_utf8_lossy(&line[at..]);
+    let is = is.chars().next().unwrap_or(' ');
+    let said = error.to_string();
+    if said.starts_with("expected ident") {
+        let before = line[..at].iter();
+        let begin = before.rev().take_while(|byte| byte.is_ascii_lowercase());
+        let begin = at - begin.count();
+        for literal in ["null", "true", "false"] {
+            if literal.as_bytes().first() == line.get(begin)
+                && let Some(should) = literal.chars().nth(at - begin)
+            {
+                return format!(
+                    "invalid character {is:?} in literal {literal} (expecting {should:?})"
+                );
+            }
+        }
+    }
+    let (_, place) = GO
+        .into_iter()
+        .find(|(words, _)| said.starts_with(words))
+        .unwrap_or(("", "looking for beginning of value"));
+    format!("invalid character {is:?} {place}")
+}
+
+/// What serde_json says, and where Go says that a character is wrong.
+const GO: [(&str, &str); 8] = [
+    ("trailing characters", "after top-level value"),
+    ("expected `:`", "after object key"),
+    ("expected `,` or `}`", "after object key:value pair"),
+    ("expected `,` or `]`", "after array element"),
+    (
+        "key must be a string",
+        "looking for beginning of object key string",
+    ),
+    (
+        "trailing comma",
+        "looking for beginning of object key string",
+    ),
+    ("control character", "in string literal"),
+    ("invalid escape", "in string escape code"),
+];
+
 struct Seed<'a> {
     path: String,
     twice: &'a RefCell<Vec<String>>,
@@ -118,5 +171,28 @@ mod tests {
             ["duplicate field \"b[0].c\"", "duplicate field \"a\""]
         );
         assert!(parse(b"{} x").is_err());
+    }
+
+    #[test]
+    fn mistakes_are_named_as_go_does() {
+        let said = |text: &str| go_error(text.as_bytes(), &parse(text.as_bytes()).unwrap_err());
+        assert_eq!(said(r#"{"a":"#), "unexpected end of JSON input");
+        assert_eq!(
+            said(r#"{"a": 1} trailing"#),
+            "invalid character 't' after top-level value"
+        );
+        assert_eq!(
+            said("nonsense"),
+            "invalid character 'o' in literal null (expecting 'u')"
+        );
+        assert_eq!(
+            said("{\n\"a\" 1}"),
+            "invalid character '1' after object key"
+        );
+        assert_eq!(said("[1 2]"), "invalid character '2' after array element");
+        assert_eq!(
+            said(r#"{"a": x}"#),
+            "invalid character 'x' looking for beginning of value"
+        );
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -61,7 +62,7 @@ async fn values(
 }
 
 /// The metadata alone.
-fn partial(entry: &Entry, out: &mut Vec<u8>) -> Result<(), ApiError> {
+fn partial(entry: &Entry, meta: &str, out: &mut Vec<u8>) -> Result<(), ApiError> {
     #[derive(Deserialize)]
     struct Metadata<'a> {
         #[serde(borrow)]
@@ -69,7 +70,7 @@ fn partial(entry: &Entry, out: &mut Vec<u8>) -> Result<(), ApiError> {
     }
     let body: Metadata<'_> = serde_json::from_slice(&entry.body).map_err(ApiError::internal)?;
     out.extend_from_slice(
-        br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#,
+        format!(r#"{{"kind":"PartialObjectMetadata","apiVersion":"{meta}","metadata":"#).as_bytes(),
     );
     out.extend_from_slice(body.metadata.get().as_bytes());
     out.push(b'}');
@@ -94,7 +95,7 @@ pub(super) async fn single(
             }
             None => served.write(entry, &mut out, false),
         },
-        Shape::Metadata => partial(entry, &mut out)?,
+        Shape::Metadata => partial(entry, media.meta, &mut out)?,
         Shape::Table => {
             let objects = values(server, served, std::slice::from_ref(entry)).await?;
             let metadata = json!({"resourceVersion": entry.rv.to_string()});
@@ -114,7 +115,7 @@ fn tabulate(
     columns: bool,
 ) -> Vec<u8> {
     let objects: Vec<&Value> = objects.iter().collect();
-    let table = table::table(
+    let mut table = table::table(
         &served.info,
         &objects,
         metadata,
@@ -122,6 +123,13 @@ fn tabulate(
         columns,
         server.now(),
     );
+    // Its versions look the same.
+    table["apiVersion"] = media.meta.into();
+    for row in table["rows"].as_array_mut().into_iter().flatten() {
+        if row["object"]["kind"] == "PartialObjectMetadata" {
+            row["object"]["apiVersion"] = media.meta.into();
+        }
+    }
     table.to_string().into_bytes()
 }
 
@@ -165,7 +173,7 @@ pub(super) async fn list(
     let size: usize = page.entries.iter().map(|entry| entry.body.len() + 64).sum();
     let mut out = Vec::with_capacity(size + 256);
     let (kind, api_version) = match media.shape {
-        Shape::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
+        Shape::Metadata => ("PartialObjectMetadataList", media.meta.to_owned()),
         _ => (served.info.list_kind.as_str(), served.api_version()),
     };
     out.extend_from_slice(
@@ -190,7 +198,7 @@ pub(super) async fn list(
             for (index, entry) in page.entries.iter().enumerate() {
                 comma(&mut out, index);
                 match shape {
-                    Shape::Metadata => partial(entry, &mut out)?,
+                    Shape::Metadata => partial(entry, media.meta, &mut out)?,
                     _ => served.write(entry, &mut out, served.typed_items()),
                 }
             }
@@ -223,19 +231,25 @@ pub(super) fn bookmark(served: &Served, rv: u64, initial: bool, media: Media) ->
     if initial {
         metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
     }
-    let partial = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
+    let partial =
+        json!({"kind": "PartialObjectMetadata", "apiVersion": media.meta, "metadata": metadata});
     let object = match media.shape {
         Shape::Object => {
             json!({"kind": served.info.kind, "apiVersion": served.api_version(), "metadata": metadata})
         }
         Shape::Metadata => partial,
-        Shape::Table => json!({
-            "kind": "Table",
-            "apiVersion": "meta.k8s.io/v1",
-            "metadata": {"resourceVersion": rv.to_string()},
-            "columnDefinitions": null,
-            "rows": [{"cells": [], "object": partial}],
-        }),
+        Shape::Table => {
+            // The row of an object of which nothing is known.
+            let nothing = json!({"metadata": {"name": ""}});
+            let row = table::cells(&served.info, &nothing, &[], Timestamp::UNIX_EPOCH);
+            json!({
+                "kind": "Table",
+                "apiVersion": media.meta,
+                "metadata": {"resourceVersion": rv.to_string()},
+                "columnDefinitions": null,
+                "rows": [{"cells": row, "object": partial}],
+            })
+        }
     };
     line("BOOKMARK", &object)
 }

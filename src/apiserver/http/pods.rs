@@ -9,7 +9,7 @@ use http::header::{
     PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Request as HttpRequest, Response};
+use http::{HeaderMap, HeaderValue, Request as HttpRequest, Response, StatusCode};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http1;
@@ -18,9 +18,9 @@ use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 
 use super::query;
-use super::{Body, answer};
+use super::{Body, answer, full};
 use crate::apiserver::request::Target;
-use crate::apiserver::{ApiError, ApiServer, LogOptions};
+use crate::apiserver::{ApiError, ApiServer, Cause, LogOptions};
 
 /// Headers that are of one connection, not of the request.
 const HOP_BY_HOP: [HeaderName; 8] = [
@@ -107,18 +107,8 @@ pub(super) async fn log(
 ) -> Result<Response<Body>, ApiError> {
     let namespace = target.namespace.as_deref().unwrap_or_default();
     let name = target.name.as_deref().unwrap_or_default();
+    let options = log_options(query, name)?;
     let pod = pod(server, namespace, name)?;
-    let mut options = LogOptions::default();
-    for (key, value) in query::pairs(query) {
-        match &*key {
-            "container" => options.container = Some(value.into_owned()),
-            "follow" => options.follow = value == "true",
-            "previous" => options.previous = value == "true",
-            "timestamps" => options.timestamps = value == "true",
-            "tailLines" => options.tail_lines = value.parse().ok(),
-            _ => {}
-        }
-    }
     let containers: Vec<&str> = ["initContainers", "containers"]
         .iter()
         .flat_map(|field| pod["spec"][field].as_array().into_iter().flatten())
@@ -141,6 +131,12 @@ pub(super) async fn log(
         }
         _ => {}
     }
+    if pod["spec"]["nodeName"].as_str().is_none_or(str::is_empty) {
+        // It has no log before it is anywhere.
+        let mut response = Response::new(full(""));
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        return Ok(response);
+    }
     let dialer = server
         .dialer()
         .ok_or_else(|| unreachable_pod(&"nobody runs pods here"))?;
@@ -162,6 +158,35 @@ pub(super) async fn log(
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     Ok(response.map(|_| StreamBody::new(stream).boxed_unsync()))
+}
+
+/// What is asked of the log of pod `name`.
+fn log_options(query: &str, name: &str) -> Result<LogOptions, ApiError> {
+    let mut options = LogOptions::default();
+    for (key, value) in query::pairs(query) {
+        match &*key {
+            "container" => options.container = Some(value.into_owned()),
+            "follow" => options.follow = value == "true",
+            "previous" => options.previous = value == "true",
+            "timestamps" => options.timestamps = value == "true",
+            "tailLines" => options.tail_lines = Some(tail_lines(&value, name)?),
+            _ => {}
+        }
+    }
+    Ok(options)
+}
+
+fn tail_lines(text: &str, name: &str) -> Result<u64, ApiError> {
+    let number: i64 = text.parse().map_err(|_| {
+        ApiError::bad_request(format!(
+            "strconv.ParseInt: parsing {text:?}: invalid syntax"
+        ))
+    })?;
+    u64::try_from(number).map_err(|_| {
+        let why = "must be greater than or equal to 0";
+        let cause = Cause::invalid("tailLines", &number.into(), why);
+        ApiError::invalid("", "PodLogOptions", name, &[cause])
+    })
 }
 
 /// `NAME`, `NAME:PORT` or `https:NAME:PORT`.

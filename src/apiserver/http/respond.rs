@@ -107,8 +107,13 @@ fn read(server: &ApiServer, parts: &Parts, route: &Route) -> Result<Response<Bod
         Route::Version => Ok(answer::value(200, &server.options().version, Media::JSON)),
         Route::Metrics => Ok(answer::text(200, metrics(server))),
         Route::Document => {
-            let media = Media::negotiate(&parts.headers).unwrap_or(Media::JSON);
-            document::document(server, parts.uri.path(), &parts.headers, media)
+            let path = parts.uri.path();
+            // OpenAPI has languages of its own, which clients may ask for; it is JSON nevertheless.
+            let media = match Media::negotiate(&parts.headers) {
+                Err(error) if !path.starts_with("/openapi") => return Err(error),
+                media => media.unwrap_or(Media::JSON),
+            };
+            document::document(server, path, &parts.headers, media)
         }
         Route::Faults(_) | Route::Resource(_) | Route::Watch(_) => Err(ApiError::no_such_path()),
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// A value as Go's `%v` writes it.
-pub(super) fn go(value: &Value) -> String {
+pub(crate) fn go(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Array(items) => {
@@ -56,7 +56,7 @@ pub(super) fn go_type(value: &Value) -> &'static str {
 }
 
 /// What Go's JSON decoder calls a value.
-pub(super) fn go_kind(value: &Value) -> &'static str {
+pub(crate) fn go_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

@@ -12,6 +12,7 @@ mod schema;
 mod strategic;
 
 pub(crate) use apply::{apply, confine, track};
+pub(crate) use go::{go, go_kind};
 pub(crate) use json::json;
 pub(crate) use merge::{check_merge, merge};
 pub(crate) use schema::{MergeSchema, drop_nulls};

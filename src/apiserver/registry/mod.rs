@@ -109,6 +109,7 @@ impl Row {
                 .filter_map(|pair| pair.split_once('='))
                 .map(|(name, kind)| (name.to_owned(), kind.to_owned()))
                 .collect(),
+            stored_in: (self.plural == "events").then(|| (String::new(), "v1".to_owned())),
             columns: Vec::new(),
         };
         let storage = if self.plural == "events" {

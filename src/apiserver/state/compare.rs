@@ -36,12 +36,17 @@ fn set(object: &mut Value, field: &str, value: Option<&Value>) {
     }
 }
 
-/// Whether the generation rises: anything but metadata and status has changed.
+/// Whether the generation rises: anything but metadata and status has changed, or the annotations of a
+/// Deployment, which its controller copies.
 pub(super) fn changed(served: &Served, new: &Value, old: &Value) -> bool {
     let ignored = |field: &str| {
         matches!(field, "metadata" | "apiVersion" | "kind")
             || (field == "status" && served.traits.status)
     };
+    let annotations = |object: &Value| object["metadata"].get("annotations").cloned();
+    if served.storage.as_ref() == "deployments.apps" && annotations(new) != annotations(old) {
+        return true;
+    }
     let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
         return true;
     };

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::{DecodeError, Engine as _};
 use serde_json::{Value, json};
 
 use super::object::key;
@@ -304,7 +304,18 @@ fn decode_continue(token: &str, latest: u64) -> Result<(At, String), ApiError> {
     let refuse = || ApiError::bad_request("invalid continue token: continue key is not valid");
     let bytes = URL_SAFE_NO_PAD
         .decode(token.trim_end_matches('='))
-        .map_err(|_| refuse())?;
+        .map_err(|error| {
+            let at = match error {
+                DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
+                DecodeError::InvalidLength(length) => length.saturating_sub(1),
+                DecodeError::InvalidPadding => 0,
+            };
+            let mut error = refuse();
+            error
+                .message
+                .push_str(&format!(": illegal base64 data at input byte {at}"));
+            error
+        })?;
     let token: Value = serde_json::from_slice(&bytes).map_err(|_| refuse())?;
     let start = token["start"].as_str().ok_or_else(refuse)?.to_owned();
     let rv = token["rv"].as_i64().ok_or_else(refuse)?;

@@ -146,9 +146,8 @@ impl State {
         typed.map_err(|error| of_patch(served, request, &new, error))?;
         meta::check_name(&new, name)?;
         meta::ensure_namespace(&mut new, namespace)?;
-        check_version(served, request, name, existing, &mut new)?;
-
         let mut warnings = decode(served, request, &mut new)?;
+        check_version(served, request, name, existing, &mut new)?;
         warnings.extend(meta::deduplicate_owners(&mut new));
         isolate(served, subresource, &mut new, old);
         meta::preserve(&mut new, old);
@@ -331,10 +330,24 @@ fn other_uid(served: &Served, name: &str, key: &str, asked: &str, there: &str) -
 
 /// What is said of a patch that makes another type of an object.
 fn of_patch(served: &Served, request: &Request, object: &Value, error: ApiError) -> ApiError {
-    let patched = matches!(request.verb, Verb::Patch(kind) if kind != PatchKind::Apply);
+    if !matches!(request.verb, Verb::Patch(kind) if kind != PatchKind::Apply) {
+        return error;
+    }
+    let given = |field: &str| object[field].as_str().unwrap_or_default();
+    let version = served.api_version();
+    if served.custom.is_some() && given("kind").is_empty() {
+        let why = format!("Object 'Kind' is missing in '{object}'");
+        return undecodable(served, request, &object.to_string(), &why);
+    }
+    if served.custom.is_some() && given("apiVersion") != version {
+        let value = given("apiVersion").into();
+        let cause = Cause::invalid("apiVersion", &value, &format!("must be {version}"));
+        let (group, kind) = (&served.info.group, &served.info.kind);
+        return ApiError::invalid(group, kind, text(object, "name"), &[cause]);
+    }
     let handled = format!("cannot be handled as a {}: ", served.info.kind);
     match error.message.split_once(&handled) {
-        Some((_, why)) if patched => undecodable(served, request, object, why),
-        _ => error,
+        Some((_, why)) => undecodable(served, request, &object.to_string(), why),
+        None => error,
     }
 }

@@ -120,6 +120,13 @@ pub(super) fn decode(
     request: &Request,
     object: &mut Value,
 ) -> Result<Vec<String>, ApiError> {
+    let strict = request.options.field_validation == "Strict";
+    // A patch that is refused shows what it made, unknown fields and all.
+    let made = (strict && matches!(request.verb, Verb::Patch(_))).then(|| object.to_string());
+    let refuse = |object: &Value, why: &str| {
+        let made = made.clone().unwrap_or_else(|| object.to_string());
+        undecodable(served, request, &made, why)
+    };
     let mut problems = request.duplicates.clone();
     let mut unknown = Vec::new();
     if let Some(custom) = &served.custom {
@@ -128,12 +135,16 @@ pub(super) fn decode(
         let metadata = MergeSchema::builtin("", "ConfigMap");
         let decoded = metadata.decode(&mut wrapped);
         object["metadata"] = wrapped["metadata"].take();
-        unknown.extend(decoded.map_err(|why| undecodable(served, request, object, &why))?);
+        unknown.extend(decoded.map_err(|why| {
+            // It is decoded by itself.
+            let why = why.replacen("ObjectMeta.metadata.", "ObjectMeta.", 1);
+            refuse(object, &why)
+        })?);
         unknown.extend(custom.schema.prune(object));
         custom.schema.default(object);
     } else {
         let decoded = served.merge().decode(object);
-        unknown.extend(decoded.map_err(|why| undecodable(served, request, object, &why))?);
+        unknown.extend(decoded.map_err(|why| refuse(object, &why))?);
         body::null_texts(object);
         patch::drop_nulls(object);
         kinds::default(&served.storage, object);
@@ -152,7 +163,7 @@ pub(super) fn decode(
         "Ignore" => Ok(Vec::new()),
         "Strict" => {
             let why = format!("strict decoding error: {}", problems.join(", "));
-            Err(undecodable(served, request, object, &why))
+            Err(refuse(object, &why))
         }
         _ => Ok(problems),
     }
@@ -172,26 +183,51 @@ pub(super) fn refuse(served: &Served, name: &str, causes: &[Cause]) -> Result<()
 }
 
 /// Refuses an object that can't be decoded: what was sent, or what a patch has made.
-pub(super) fn undecodable(
-    served: &Served,
-    request: &Request,
-    object: &Value,
-    why: &str,
-) -> ApiError {
-    let patched = matches!(request.verb, Verb::Patch(kind) if kind != PatchKind::Apply);
-    if patched && served.custom.is_none() {
-        let cause = Cause::invalid("patch", &Value::from(object.to_string()), why);
-        let mut error = ApiError::invalid("", "", "", &[cause]);
-        if let Some(details) = error.details.as_object_mut() {
-            details.retain(|field, _| field == "causes");
+pub(super) fn undecodable(served: &Served, request: &Request, object: &str, why: &str) -> ApiError {
+    let (shown, why) = match request.verb {
+        Verb::Patch(PatchKind::Strategic) => (patch::go(&request.body), unrestored(why)),
+        Verb::Patch(PatchKind::Json | PatchKind::Merge) => (object.to_owned(), why.to_owned()),
+        _ => {
+            return ApiError::bad_request(format!(
+                "{kind} in version {:?} cannot be handled as a {kind}: {why}",
+                served.info.version,
+                kind = served.info.kind
+            ));
         }
-        return error;
+    };
+    let cause = Cause::invalid("patch", &shown.into(), &why);
+    let mut error = ApiError::invalid("", "", "", &[cause]);
+    if let Some(details) = error.details.as_object_mut() {
+        details.retain(|field, _| field == "causes");
     }
-    ApiError::bad_request(format!(
-        "{kind} in version {:?} cannot be handled as a {kind}: {why}",
-        served.info.version,
-        kind = served.info.kind
-    ))
+    error
+}
+
+/// What is wrong with a value, as it is said where there is no JSON in between: a strategic merge patch
+/// is applied to Go's own maps.
+fn unrestored(why: &str) -> String {
+    let told = why
+        .strip_prefix("json: cannot unmarshal ")
+        .and_then(|why| why.split_once(' '))
+        .zip(why.rsplit_once(" of type "));
+    let Some(((kind, _), (_, of))) = told else {
+        return why.to_owned();
+    };
+    let kind = match kind {
+        "object" => "map",
+        "array" => "slice",
+        "number" => "int64",
+        kind => kind,
+    };
+    if of.starts_with("[]") {
+        format!("cannot restore slice from {kind}")
+    } else if of.starts_with("map[") {
+        format!("cannot restore map from {kind}")
+    } else if of.contains('.') {
+        format!("cannot restore struct from: {kind}")
+    } else {
+        format!("unrecognized type: {of}")
+    }
 }
 
 /// Who writes.

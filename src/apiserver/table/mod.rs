@@ -12,7 +12,7 @@ mod jsonpath;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::ResourceInfo;
+use super::{ApiError, ResourceInfo};
 
 /// How much of an object goes with its row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,11 +25,18 @@ pub(crate) enum IncludeObject {
 
 impl IncludeObject {
     /// The value of the query parameter `includeObject`.
-    pub(crate) fn parse(value: &str) -> Self {
+    ///
+    /// # Errors
+    /// 400 for one that there is not.
+    pub(crate) fn parse(value: &str) -> Result<Self, ApiError> {
         match value {
-            "None" => Self::None,
-            "Object" => Self::Object,
-            _ => Self::Metadata,
+            "None" => Ok(Self::None),
+            "" | "Metadata" => Ok(Self::Metadata),
+            "Object" => Ok(Self::Object),
+            other => Err(ApiError::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: \
+                 must be 'Metadata', 'Object', 'None', or empty"
+            ))),
         }
     }
 }
@@ -80,7 +87,13 @@ fn included(object: &Value, include: IncludeObject) -> Value {
     }
 }
 
-fn cells(info: &ResourceInfo, object: &Value, all: &[&Value], now: Timestamp) -> Vec<Value> {
+/// The cells of an object's row among `all`.
+pub(crate) fn cells(
+    info: &ResourceInfo,
+    object: &Value,
+    all: &[&Value],
+    now: Timestamp,
+) -> Vec<Value> {
     if !columns::is_builtin(info) {
         return columns::custom(info, object, now);
     }

@@ -6,9 +6,10 @@ use std::net::IpAddr;
 use jiff::{SignedDuration, Timestamp};
 
 /// Behind these words of a message stands the resource version that the server is at.
-const BEFORE_VERSION: [&str; 5] = [
+const BEFORE_VERSION: [&str; 6] = [
     "ResourceVersion in record (",
     "\\\"resourceVersion\\\":\\\"",
+    "\"resourceVersion\":\"",
     "ResourceVersion in object meta: ",
     "too old resource version: 1 (",
     ", current: ",

@@ -92,8 +92,8 @@ async fn text(response: Response<Incoming>) -> String {
 async fn requests_are_passed_on_to_pods() {
     let server = server();
     let mut wire = Wire::new(&server).await;
-    let pod =
-        json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let spec = json!({"nodeName": "n", "containers": [{"name": "c", "image": "i"}]});
+    let pod = json!({"metadata": {"name": "p"}, "spec": spec});
     assert_eq!(wire.ask(Method::POST, PODS, &pod).await.0, 201);
     let path = format!("{PODS}/https:p:8443/proxy/v1/x%20y?z=1");
     assert_eq!(

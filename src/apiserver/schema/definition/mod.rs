@@ -1,5 +1,6 @@
 //! CustomResourceDefinition objects: what is asked of them, and what they become.
 
+mod approval;
 mod defaults;
 mod lists;
 mod names;
@@ -61,6 +62,7 @@ impl Definition {
         let mut report = Report::default();
         spec::check(object, &mut report);
         status::check(&stored, object, &mut report);
+        approval::check(object, &mut report);
         let mut versions = Vec::new();
         if report.is_empty() {
             let all = object["spec"]["versions"].as_array();
@@ -200,6 +202,12 @@ fn info(spec: &Value, version: &Value) -> ResourceInfo {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let subresources = &version["subresources"];
     let columns = version["additionalPrinterColumns"].as_array();
+    let versions = spec["versions"].as_array();
+    let stored = versions
+        .into_iter()
+        .flatten()
+        .find(|version| version["storage"] == true)
+        .map(|version| text(&version["name"]));
     ResourceInfo {
         group: text(&spec["group"]),
         version: text(&version["name"]),
@@ -213,6 +221,7 @@ fn info(spec: &Value, version: &Value) -> ResourceInfo {
         status: subresources["status"].is_object(),
         scale: subresources["scale"].as_object().map(scale),
         subresources: Vec::new(),
+        stored_in: stored.map(|stored| (text(&spec["group"]), stored)),
         columns: columns.into_iter().flatten().map(column).collect(),
     }
 }
