@@ -1,6 +1,7 @@
 //! Carries out a plan.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
 use serde_json::json;
@@ -23,6 +24,8 @@ pub(super) struct Actor {
     stores: Stores,
     instances: Arc<Instances>,
     children: Arc<Children>,
+    /// Clusters whose record was to be written, and perhaps was: which one is in force is not known.
+    doubted: Mutex<HashSet<ObjectKey>>,
 }
 
 /// What came of a plan.
@@ -69,7 +72,39 @@ impl Actor {
             stores,
             instances,
             children,
+            doubted: Mutex::default(),
         }
+    }
+
+    /// The cluster with the record that is in force; `None` where it is gone. Commands to instances rest
+    /// on the record, and no precondition of the API server's guards those: so it is the cache's only
+    /// where that holds our own last write. (That nobody else wrote it since, its term says.)
+    pub(super) async fn newest(&self, key: &ObjectKey) -> Result<Option<Cluster>, ReconcileError> {
+        let seen = self.stores.clusters.caught_up(key).await;
+        if seen && !self.doubted().contains(key) {
+            let cached = self.stores.clusters.get(key)?;
+            return Ok(cached.map(|cluster| Cluster::clone(&cluster)));
+        }
+        let read = self
+            .client
+            .get::<Cluster>(MYSQL_CLUSTER, Some(&key.namespace), &key.name)
+            .await;
+        let cluster = match read {
+            Ok(cluster) => Some(cluster),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(now) = cluster.as_ref().map(Cluster::meta) {
+            let clusters = &self.stores.clusters;
+            clusters.expect(key, &now.uid, &now.resource_version);
+        }
+        self.doubted().remove(key);
+        Ok(cluster)
+    }
+
+    fn doubted(&self) -> MutexGuard<'_, HashSet<ObjectKey>> {
+        // The set is whole after each operation, whoever panicked.
+        self.doubted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes the plan's status, provided nobody changed the object since it was read.
@@ -93,6 +128,7 @@ impl Actor {
             body: &body,
             force: true,
         };
+        self.doubted().insert(meta.key());
         let written: Cluster = self
             .client
             .patch(
@@ -107,6 +143,7 @@ impl Actor {
         self.stores
             .clusters
             .expect(&meta.key(), &now.uid, &now.resource_version);
+        self.doubted().remove(&meta.key());
         Ok(written)
     }
 

@@ -129,8 +129,7 @@ impl ClusterReconciler {
 
     /// The cluster and our term, if there is anything to do for it.
     async fn begin(&self, key: &ObjectKey) -> Result<Option<(Cluster, u64)>, ReconcileError> {
-        self.stores.clusters.caught_up(key).await;
-        let Some(cluster) = self.stores.clusters.get(key)? else {
+        let Some(cluster) = self.actor.newest(key).await? else {
             // Its children have it as owner: the API server's garbage collector removes them. What
             // must outlive it (volumes, accounts) has no owner.
             self.instances.forget(key);
@@ -150,7 +149,7 @@ impl ClusterReconciler {
                 cluster.status.term
             )));
         }
-        Ok(Some((Cluster::clone(&cluster), term)))
+        Ok(Some((cluster, term)))
     }
 
     async fn run(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {

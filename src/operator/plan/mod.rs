@@ -151,8 +151,34 @@ const UNSETTLED: Duration = Duration::from_secs(1);
 ///
 /// `invalid` is why the spec can't be worked with although the schema let it pass, or which child is
 /// refused. Where no pod can be made of the spec, what runs is kept running as it is.
+///
+/// The first step of each term only puts the term on record. That the API server takes it proves that
+/// the record at hand is the newest, and no leader before can change it any more. A new leader's cache
+/// may be as old as it likes; acted on, an old record opens a primary that is none.
 #[must_use]
 pub fn plan(
+    cluster: &Cluster,
+    observed: &Observed,
+    invalid: Option<&str>,
+    term: u64,
+    now: Now,
+) -> Plan {
+    let step = next(cluster, observed, invalid, term, now);
+    if step.record_changed || cluster.status.term == term {
+        return step;
+    }
+    Plan {
+        status: MySQLClusterStatus {
+            term,
+            ..step.status
+        },
+        record_changed: true,
+        look_again: Some(UNSETTLED),
+        ..Plan::default()
+    }
+}
+
+fn next(
     cluster: &Cluster,
     observed: &Observed,
     invalid: Option<&str>,

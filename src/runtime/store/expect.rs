@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::runtime::ObjectKey;
 
 /// How long a write is waited for. A watch delivers within milliseconds; longer means that it is
-/// cut, and a reconcile that reads slightly old state is better than none.
+/// cut or says nothing, and whoever reads must know that what it reads is old.
 pub(super) const EXPECTATION_LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
@@ -28,6 +28,8 @@ struct Expectation {
     /// Whether the object must also be gone or terminating.
     gone: bool,
     until: Instant,
+    /// It was not seen in time, and that was told.
+    overdue: bool,
 }
 
 impl Expectation {
@@ -48,6 +50,7 @@ impl Expectations {
             version: Some(version.to_owned()),
             gone: false,
             until: now + EXPECTATION_LIMIT,
+            overdue: false,
         };
         self.pending.insert(key.clone(), expectation);
     }
@@ -69,6 +72,7 @@ impl Expectations {
             version,
             gone: true,
             until: now + EXPECTATION_LIMIT,
+            overdue: false,
         };
         self.pending.insert(key.clone(), expectation);
     }
@@ -122,18 +126,16 @@ impl Expectations {
         self.pending.len() < before
     }
 
-    /// Until when `key` is waited for; `None` when its writes were seen.
+    /// Until when `key` is waited for; `None` when its writes were seen. What was not seen in time is
+    /// not forgotten: the store is behind until it shows it.
     pub(super) fn pending(&self, key: &ObjectKey) -> Option<Instant> {
         self.pending.get(key).map(|pending| pending.until)
     }
 
-    /// Gives up on `key` if its time is over at `now`. Returns whether it was.
-    pub(super) fn expire(&mut self, now: Instant, key: &ObjectKey) -> bool {
-        let over = self.pending(key).is_some_and(|until| until <= now);
-        if over {
-            self.pending.remove(key);
-        }
-        over
+    /// Notes that the time of `key` is over. Returns whether that is news.
+    pub(super) fn give_up(&mut self, key: &ObjectKey) -> bool {
+        let pending = self.pending.get_mut(key);
+        pending.is_some_and(|pending| !std::mem::replace(&mut pending.overdue, true))
     }
 
     fn has_reached(&self, version: &str) -> bool {
@@ -234,14 +236,25 @@ mod tests {
     }
 
     #[test]
-    fn opaque_versions_match_only_themselves_and_time_limits_the_wait() {
+    fn opaque_versions_match_only_themselves() {
+        let mut expected = Expectations::default();
+        expected.written(Instant::now(), &key(), "u", "b");
+        assert!(!expected.saw(&key(), "u", "c", false));
+        assert!(expected.saw(&key(), "u", "b", false));
+    }
+
+    #[test]
+    fn what_is_not_seen_in_time_is_told_once_and_not_forgotten() {
         let now = Instant::now();
         let mut expected = Expectations::default();
-        expected.written(now, &key(), "u", "b");
-        assert!(!expected.saw(&key(), "u", "c", false));
-        assert!(!expected.expire(now, &key()));
-        assert!(expected.expire(now + EXPECTATION_LIMIT, &key()));
-        expected.written(now, &key(), "u", "b");
-        assert!(expected.saw(&key(), "u", "b", false));
+        assert!(!expected.give_up(&key()));
+        expected.written(now, &key(), "u", "5");
+        assert!(expected.give_up(&key()));
+        assert!(!expected.give_up(&key()));
+        assert_eq!(expected.pending(&key()), Some(now + EXPECTATION_LIMIT));
+        assert!(expected.saw(&key(), "u", "5", false));
+        assert_eq!(expected.pending(&key()), None);
+        expected.written(now, &key(), "u", "6");
+        assert!(expected.give_up(&key()), "another write is other news");
     }
 }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 
 use crate::sync::watch;
 use metrics::{Counter, Gauge};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::metric;
@@ -37,6 +38,8 @@ struct Inner<K> {
     expectations: Mutex<Expectations>,
     /// Changes whenever an expectation was met.
     met: watch::Sender<()>,
+    /// An expectation was not met in time.
+    doubted: Notify,
     synced: watch::Sender<bool>,
     objects: Gauge,
     timeouts: Counter,
@@ -77,6 +80,7 @@ impl<K: Kind> Store<K> {
                 index: RwLock::new(Index::default()),
                 expectations: Mutex::default(),
                 met: watch::Sender::new(()),
+                doubted: Notify::new(),
                 synced: watch::Sender::new(false),
                 objects: metrics::gauge!(metric::STORE_OBJECTS, "kind" => kind),
                 timeouts: metrics::counter!(metric::STORE_EXPECTATION_TIMEOUTS, "kind" => kind),
@@ -170,31 +174,43 @@ impl<K: Kind> Store<K> {
         expectations.deleted(Instant::now(), key, uid, present);
     }
 
-    /// Waits until the store shows this process's own last write of `key`, or its 5 s are over (then
-    /// it is counted, and forgotten). Returns at once for a key without. Cancel-safe.
-    pub async fn caught_up(&self, key: &ObjectKey) {
+    /// Waits until the store shows this process's own last write of `key`, for at most 5 s. Returns
+    /// whether it does; while not, what the store holds of `key` is known to be old. Returns at once
+    /// for a key without, and for one that was waited for in vain. Cancel-safe.
+    pub async fn caught_up(&self, key: &ObjectKey) -> bool {
         let mut met = self.inner.met.subscribe();
         loop {
-            let pending = self.expectations().pending(key);
-            let Some(until) = pending else {
-                return;
+            let Some(until) = self.expectations().pending(key) else {
+                return true;
             };
+            if until <= Instant::now() {
+                self.give_up(key);
+                return false;
+            }
             tokio::select! {
                 biased;
                 // First, so that what others wait for does not hold it up.
-                () = tokio::time::sleep_until(until) => {
-                    if self.expectations().expire(Instant::now(), key) {
-                        self.inner.timeouts.increment(1);
-                        tracing::warn!(
-                            kind = K::RESOURCE.kind, %key,
-                            "the watch did not show an own write in time"
-                        );
-                    }
-                }
+                () = tokio::time::sleep_until(until) => {}
                 // The sender lives in `self`.
                 _ = met.changed() => {}
             }
         }
+    }
+
+    fn give_up(&self, key: &ObjectKey) {
+        if self.expectations().give_up(key) {
+            self.inner.timeouts.increment(1);
+            tracing::warn!(
+                kind = K::RESOURCE.kind, %key,
+                "the watch did not show an own write in time"
+            );
+            self.inner.doubted.notify_waiters();
+        }
+    }
+
+    /// Completes when the watch turns out to miss what happens: it did not show an own write.
+    pub(super) async fn doubted(&self) {
+        self.inner.doubted.notified().await;
     }
 
     /// Begins a list: what it does not apply or touch until [`sweep`](Self::sweep) is gone.
@@ -342,7 +358,7 @@ mod tests {
         let store = Store::<Thing>::of([]);
         let (a, b) = (ObjectKey::new("ns", "a"), ObjectKey::new("ns", "b"));
         store.expect(&a, "u1", "7");
-        store.caught_up(&b).await;
+        assert!(store.caught_up(&b).await);
 
         let begun = Instant::now();
         let late = store.clone();
@@ -350,11 +366,12 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(30)).await;
             late.apply(thing("ns", "a", "u1", 7));
         };
-        tokio::join!(store.caught_up(&a), deliver);
+        let (seen, ()) = tokio::join!(store.caught_up(&a), deliver);
+        assert!(seen);
         assert_eq!(begun.elapsed(), Duration::from_millis(30));
         assert!(store.get(&a).unwrap().is_some());
         store.expect(&a, "u1", "7");
-        store.caught_up(&a).await;
+        assert!(store.caught_up(&a).await);
         assert_eq!(
             begun.elapsed(),
             Duration::from_millis(30),
@@ -368,13 +385,16 @@ mod tests {
         let a = ObjectKey::new("ns", "a");
         let begun = Instant::now();
         store.expect_deleted(&a, "u1");
-        store.caught_up(&a).await;
+        let (seen, ()) = tokio::join!(store.caught_up(&a), store.doubted());
+        assert!(!seen);
         assert_eq!(begun.elapsed(), Duration::from_secs(5));
-        store.caught_up(&a).await;
+        assert!(!store.caught_up(&a).await, "the store is still behind");
         assert_eq!(
             begun.elapsed(),
             Duration::from_secs(5),
-            "and then forgotten"
+            "and is not waited for again"
         );
+        store.remove(&a, Some("u1"));
+        assert!(store.caught_up(&a).await);
     }
 }

@@ -106,7 +106,13 @@ async fn follow<K: Kind, F: Frames>(
     count: &mut u64,
 ) -> End {
     loop {
-        let frame = match timeout(silence, frames.next()).await {
+        let next = tokio::select! {
+            biased;
+            next = timeout(silence, frames.next()) => next,
+            // It says nothing of what has happened: its connection lives, and it does not.
+            () = sink.store.doubted() => return End::Silent,
+        };
+        let frame = match next {
             Err(_) => return End::Silent,
             Ok(None) => return End::Closed,
             Ok(Some(Err(error) | Ok(WatchFrame::Error(error)))) => {

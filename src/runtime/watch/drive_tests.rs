@@ -265,6 +265,33 @@ async fn a_silent_watch_is_given_up_and_resumed_without_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_that_does_not_show_an_own_write_is_resumed_without_a_list() {
+    let script = Script::default();
+    script.replies.lock().unwrap().extend([
+        page(2, None, vec![item("a", "a", 1)]),
+        Reply::Watch(Ok(vec![Play::Hang])),
+        Reply::Watch(Ok(vec![modified("a", "a", 3), Play::Hang])),
+    ]);
+    let store = Store::<Thing>::new();
+    let status = Status::new(Thing::RESOURCE, String::new());
+    let (key, begun) = (ObjectKey::new("ns", "a"), Instant::now());
+    let write = async {
+        store.synced().await;
+        store.expect(&key, "a", "3");
+        while !store.caught_up(&key).await {
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::select! {
+        () = drive(Jitter::seeded(1), &script, &store, &|_| {}, &status) => {}
+        () = write => {}
+    }
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    let calls = script.calls.lock().unwrap();
+    assert_eq!(*calls, ["list 0 -", "watch 2", "watch 2"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn cr_550_a_forbidden_list_is_readable_at_the_probe_and_tried_again() {
     let forbidden = || Error::Forbidden {
         verb: "list",

@@ -205,6 +205,12 @@ impl Mysqls {
         self.look(Network::lost)
     }
 
+    /// Hosts of servers that accept writes now, whether or not they could acknowledge one.
+    #[must_use]
+    pub fn open(&self) -> Vec<String> {
+        self.look(Network::opened)
+    }
+
     /// Hosts of servers that could acknowledge a write that came now.
     #[must_use]
     pub fn writable(&self) -> Vec<String> {

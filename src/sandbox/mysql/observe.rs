@@ -116,21 +116,29 @@ impl Network {
         self.with(id, |_, data| set.subtract(&data.executed))
     }
 
+    /// Hosts of servers that accept a write that came now, whether or not they could acknowledge it.
+    pub(super) fn opened(&self) -> Vec<String> {
+        self.accepting()
+            .map(|(_, process)| process.host.clone())
+            .collect()
+    }
+
     /// Hosts of servers that could acknowledge a write that came now: they accept it, and as many
     /// replicas as it needs are connected and would acknowledge it.
     pub(super) fn writable(&self) -> Vec<String> {
-        let could = |id: &ProcessId, process: &super::process::Process| {
-            let accepts = process.stage == Stage::Up
+        self.accepting()
+            .filter(|(id, process)| self.could_acknowledge(**id) >= process.needed())
+            .map(|(_, process)| process.host.clone())
+            .collect()
+    }
+
+    fn accepting(&self) -> impl Iterator<Item = (&ProcessId, &super::process::Process)> {
+        self.processes.iter().filter(|(_, process)| {
+            process.stage == Stage::Up
                 && !process.frozen
                 && !process.read_only
-                && process.closing.is_none();
-            accepts && self.could_acknowledge(*id) >= process.needed()
-        };
-        let hosts = self
-            .processes
-            .iter()
-            .filter(|(id, process)| could(id, process));
-        hosts.map(|(_, process)| process.host.clone()).collect()
+                && process.closing.is_none()
+        })
     }
 
     fn could_acknowledge(&self, source: ProcessId) -> usize {

@@ -44,6 +44,7 @@ pub(super) async fn look_on(shared: Weak<Shared>) {
 #[derive(Default)]
 struct Before {
     writable: Vec<String>,
+    open: Vec<String>,
     leaders: Vec<(String, u64)>,
 }
 
@@ -66,13 +67,13 @@ impl Before {
             shared
                 .history
                 .note("mysql", format!("can acknowledge: {writable:?}"));
-            if let [host] = writable.as_slice()
-                && !self.writable.contains(host)
-            {
-                shared.check_new_primary(host);
-            }
             self.writable = writable;
         }
+        let open = shared.mysqls.open();
+        for host in open.iter().filter(|host| !self.open.contains(host)) {
+            shared.check_opened(host);
+        }
+        self.open = open;
     }
 }
 
@@ -98,8 +99,9 @@ impl Shared {
         }
     }
 
-    /// Who takes writes has everything that was ever acknowledged.
-    fn check_new_primary(&self, host: &str) {
+    /// Who is opened for writes has everything that was ever acknowledged: clients read there, and what
+    /// they write follows on it.
+    fn check_opened(&self, host: &str) {
         let visible = self.mysqls.rows(host);
         let missing: Vec<_> = self
             .mysqls
@@ -109,7 +111,7 @@ impl Shared {
             .collect();
         if let Some((row, told)) = missing.first() {
             self.history.violation(format!(
-                "{host} takes writes and lacks the acknowledged row {row}: {told:?}; {} such rows",
+                "{host} is opened for writes and lacks the acknowledged row {row}: {told:?}; {} such rows",
                 missing.len()
             ));
         }

@@ -194,7 +194,10 @@ fn mariadb_1108_a_primary_on_an_empty_volume_is_not_opened() {
 fn a_running_cluster_whose_record_is_lost_is_closed_before_a_primary_is_chosen() {
     let mut world = running(3);
     world.must_settle();
-    world.cluster.status = MySQLClusterStatus::default();
+    world.cluster.status = MySQLClusterStatus {
+        term: TERM,
+        ..MySQLClusterStatus::default()
+    };
     // demo-1 was read after a commit that the reading of demo-0 does not show yet.
     let (mut observed, now) = world.observe();
     let status = observed.sights.get_mut(&1).unwrap().status.as_mut();

@@ -40,6 +40,22 @@ fn moco_449_a_settled_cluster_is_left_alone() {
 }
 
 #[test]
+fn a_new_leader_acts_on_nothing_before_its_term_is_on_record() {
+    let mut world = running(3);
+    // What its cache holds is from before a failover: demo-0 is no primary any more.
+    let old = world.cluster.clone();
+    world.kill(0);
+    world.must_settle();
+    assert_ne!(world.current(), Some(0));
+    let (observed, now) = world.observe();
+    let step = plan(&old, &observed, None, TERM + 1, now);
+    assert!(step.record_changed, "which the API server refuses");
+    assert!(!step.acts(), "{step:#?}");
+    assert_eq!(step.status.term, TERM + 1);
+    assert_eq!(step.status.current_primary, old.status.current_primary);
+}
+
+#[test]
 fn a_promotion_is_told_from_its_first_record_on() {
     let mut world = running(3);
     world.tick(true);
