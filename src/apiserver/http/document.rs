@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::header::{ETAG, IF_NONE_MATCH};
+use http::header::{ACCEPT, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde_json::Value;
 
@@ -57,6 +57,9 @@ fn open_api(
         })
         .collect();
     let (value, content_type) = match (version, rest) {
+        // An empty document is empty in protobuf, too, which kubectl asks for.
+        ("v2", []) if asks_for(headers, SECOND) => return Ok(answer::bytes(200, SECOND, "")),
+        ("v2", []) => (Some(openapi::second()), "application/json"),
         // Real servers write the index as a plain file.
         ("v3", []) => (
             Some(openapi::index(&described)),
@@ -82,6 +85,17 @@ fn open_api(
             Ok(response)
         }
     }
+}
+
+/// The document of version 2 in protobuf, as kubectl asks for it but for an `@`.
+const SECOND: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+fn asks_for(headers: &HeaderMap, media: &str) -> bool {
+    headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .any(|value| value.replace('@', ".").starts_with(media))
 }
 
 fn address(headers: &HeaderMap) -> &str {

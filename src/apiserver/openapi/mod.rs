@@ -4,7 +4,8 @@
 //! document has the operations (by which clients tell that `fieldValidation` is understood) and the fields
 //! with their types, but no words. How lists merge is not said either. For that reason strategic merge is
 //! not among the media types of their patches, though it is understood: `kubectl apply` then computes
-//! patches from the types that it comes with. Version 2 is not offered; kubectl does without.
+//! patches from the types that it comes with. The document of version 2 is empty: kubectl asks for it about
+//! kinds that it does not know, to hear that nobody does.
 //!
 //! `components.json` and `parameters.json` hold what all documents share, as kube-apiserver 1.37.2 gives it.
 
@@ -74,6 +75,15 @@ pub(crate) fn document(resources: &[Described<'_>], group: &str, version: &str) 
         "paths": paths,
         "components": {"schemas": components},
     }))
+}
+
+/// `/openapi/v2`, without anything in it.
+pub(crate) fn second() -> Value {
+    json!({
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": "1.37"},
+        "paths": {},
+    })
 }
 
 /// The versions that are served, each once.
