@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mainstay::api::PROMOTE_ANNOTATION;
+use mainstay::apiserver::{Fault, Rule};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -25,28 +26,24 @@ pub(crate) enum Scenario {
     Scale,
     Failover,
     Switchover,
+    /// A deletion needs no operator: it has no finalizer, and what goes is the garbage collector's. What
+    /// an operator could do wrong is to bring something back, so it comes while there is most to
+    /// write: where a replica dies while it creates the cluster.
     Delete,
-}
-
-impl Scenario {
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Create,
-        Self::Scale,
-        Self::Failover,
-        Self::Switchover,
-        Self::Delete,
-    ];
+    /// Deleted and created again: the volumes are adopted, with every row.
+    Return,
 }
 
 /// One of the standard histories, with a crash where one is asked for. Its `steps` are the writes and
 /// commands of the operators.
 pub(crate) async fn standard(scenario: Scenario, crash: Option<Crash>) -> Outcome {
     let mut world = World::new(1, 2).await;
-    if scenario != Scenario::Create {
-        world.create_cluster(3).await;
+    if !matches!(scenario, Scenario::Create | Scenario::Delete) {
+        world.must_run().await;
+    }
+    if scenario == Scenario::Return {
+        world.delete(World::CLUSTERS, CLUSTER).await;
         world.must_settle().await;
-        world.start_writing();
-        sleep(Duration::from_secs(5)).await;
     }
     world.eyes.count(crash);
     match scenario {
@@ -73,10 +70,52 @@ pub(crate) async fn standard(scenario: Scenario, crash: Option<Crash>) -> Outcom
                 .patch_cluster(&json!({"metadata": {"annotations": annotations}}))
                 .await;
         }
-        Scenario::Delete => world.delete(World::CLUSTERS, CLUSTER).await,
+        Scenario::Delete => {
+            world.create_cluster(3).await;
+            world.start_writing();
+            tokio::select! {
+                () = world.eyes.crashed() => {}
+                () = world.must_settle() => {}
+            }
+            world.delete(World::CLUSTERS, CLUSTER).await;
+        }
+        Scenario::Return => world.create_cluster(3).await,
     }
     // It takes a moment until anything is not as it should be.
     sleep(Duration::from_secs(2)).await;
+    world.end().await
+}
+
+/// A standby whose watches say nothing, though the server is there and answers, takes the lead: what
+/// its cache holds is from before a failover, and the former primary lacks what was written since.
+pub(crate) async fn blind() -> Outcome {
+    let mut world = World::new(1, 2).await;
+    world.must_run().await;
+    let leader = world.leader().expect("one leads");
+    let standby = if leader.starts_with("operator-a") {
+        "operator-b"
+    } else {
+        "operator-a"
+    };
+    let faults = world.shared.api.faults().clone();
+    let silence = faults.add(Rule::always(Fault::Silent).on("watch").by(standby));
+    world.kill_replica(&standby.into());
+    world.start_replica(standby);
+    sleep(Duration::from_secs(5)).await;
+    let killed = world.shared.node.kill_mysqld(NAMESPACE, "demo-0");
+    assert!(killed, "the primary runs");
+    sleep(Duration::from_secs(2)).await;
+    world.must_settle().await;
+    let hosts = world.shared.hosts();
+    for other in ["demo-1", "demo-2"] {
+        world.shared.mysqls.cut(&hosts["demo-0"], &hosts[other]);
+    }
+    sleep(Duration::from_secs(5)).await;
+    world.kill_replica(&leader);
+    // The lease has to expire.
+    sleep(Duration::from_mins(1)).await;
+    world.shared.mysqls.heal_all();
+    faults.remove(silence);
     world.end().await
 }
 
@@ -107,6 +146,14 @@ pub(crate) async fn random(seed: u64) -> Outcome {
 }
 
 impl World {
+    /// A cluster of three that runs and is written to.
+    async fn must_run(&mut self) {
+        self.create_cluster(3).await;
+        self.must_settle().await;
+        self.start_writing();
+        sleep(Duration::from_secs(5)).await;
+    }
+
     /// Waits until the cluster is as its spec says.
     pub(crate) async fn must_settle(&self) {
         let begun = Instant::now();

@@ -107,11 +107,6 @@ impl Network {
         self.0.changed.notify_waiters();
     }
 
-    /// Refuses connections to `party` from now on.
-    pub(crate) fn refuse(&self, party: &Party) {
-        self.state().acceptors.remove(party);
-    }
-
     /// Opens a connection; the other end goes to whoever serves `to`.
     ///
     /// # Errors
@@ -240,12 +235,6 @@ impl Network {
         drop(state);
         drop(acceptor);
         self.0.changed.notify_waiters();
-    }
-
-    /// Ends a party's connections, as when its process is replaced; it may connect again.
-    pub(crate) fn reset(&self, party: &Party) {
-        self.kill(party);
-        self.state().dead.remove(party);
     }
 
     /// Whether the party was killed.

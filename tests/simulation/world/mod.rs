@@ -67,7 +67,6 @@ pub(crate) struct World {
     pub(crate) chance: Jitter,
     /// A person with kubectl: never cut off, never lied to.
     pub(crate) user: Client,
-    clock: Clock,
     started: Instant,
     incarnations: u64,
 }
@@ -115,7 +114,6 @@ impl World {
             eyes,
             chance,
             user,
-            clock,
             started,
             incarnations: 0,
         };

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, Weak};
 
 use serde_json::Value;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Shared;
@@ -21,6 +22,7 @@ pub(crate) struct Crash {
 pub(crate) struct Eyes {
     shared: Weak<Shared>,
     plan: Mutex<Plan>,
+    crashed: Notify,
 }
 
 #[derive(Default)]
@@ -35,6 +37,7 @@ impl Eyes {
         Self {
             shared: Arc::downgrade(shared),
             plan: Mutex::default(),
+            crashed: Notify::new(),
         }
     }
 
@@ -47,14 +50,14 @@ impl Eyes {
         };
     }
 
-    /// Ends the counting; nobody dies any more.
-    pub(crate) fn stop_counting(&self) {
-        self.plan.lock().unwrap().counting = false;
-    }
-
     /// How many were counted.
     pub(crate) fn counted(&self) -> u64 {
         self.plan.lock().unwrap().counted
+    }
+
+    /// Completes once somebody died as [`Self::count`] was told.
+    pub(crate) async fn crashed(&self) {
+        self.crashed.notified().await;
     }
 
     fn fate(&self) -> Fate {
@@ -66,6 +69,7 @@ impl Eyes {
         match plan.crash {
             Some(crash) if crash.at == plan.counted => {
                 plan.crash = None;
+                self.crashed.notify_one();
                 if crash.after {
                     Fate::DiesAfter
                 } else {
