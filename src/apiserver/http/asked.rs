@@ -137,11 +137,7 @@ impl Asked {
         }
         if pods::reaches_pod(&self.request.target) {
             let target = &self.request.target;
-            let response = if target.subresource.as_deref() == Some("log") {
-                pods::log(server, target, parts.uri.query().unwrap_or_default()).await
-            } else {
-                pods::proxy(server, target, parts, incoming).await
-            };
+            let response = pods::reach(server, target, parts, incoming).await;
             let code = response
                 .as_ref()
                 .map_or_else(|error| error.code, |response| response.status().as_u16());

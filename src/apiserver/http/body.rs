@@ -106,7 +106,9 @@ pub(super) fn understand(
     headers: &HeaderMap,
     bytes: &[u8],
 ) -> Result<(Value, Vec<String>), ApiError> {
+    let main = request.target.subresource.is_none();
     match request.verb {
+        Verb::Create | Verb::Update if bytes.is_empty() && !main => Ok((Value::Null, Vec::new())),
         Verb::Patch(PatchKind::Apply) => parse(bytes).map_err(|error| ApiError {
             message: format!("error decoding patch: {}", error.message),
             ..error

@@ -1,4 +1,4 @@
-//! What reaches into pods: `proxy` and `log`.
+//! What reaches into pods: `proxy` and `log`; and what would: `exec`, `attach`, `portforward`.
 
 use std::io;
 
@@ -40,11 +40,46 @@ const CHUNK: usize = 16 << 10;
 pub(super) fn reaches_pod(target: &Target) -> bool {
     target.group.is_empty()
         && target.resource == "pods"
-        && matches!(target.subresource.as_deref(), Some("proxy" | "log"))
+        && matches!(
+            target.subresource.as_deref(),
+            Some("proxy" | "log" | "exec" | "attach" | "portforward")
+        )
+}
+
+/// Answers a request that is for a pod.
+pub(super) async fn reach(
+    server: &ApiServer,
+    target: &Target,
+    parts: &Parts,
+    body: Incoming,
+) -> Result<Response<Body>, ApiError> {
+    match target.subresource.as_deref() {
+        Some("log") => log(server, target, parts.uri.query().unwrap_or_default()).await,
+        Some("proxy") => proxy(server, target, parts, body).await,
+        _ => Err(no_entry(server, target)),
+    }
+}
+
+/// Nobody is let into a pod.
+fn no_entry(server: &ApiServer, target: &Target) -> ApiError {
+    let namespace = target.namespace.as_deref().unwrap_or_default();
+    let name = target.name.as_deref().unwrap_or_default();
+    match pod(server, namespace, name) {
+        Ok(pod) if is_nowhere(&pod) => {
+            ApiError::bad_request(format!("pod {name} does not have a host assigned"))
+        }
+        Ok(_) => ApiError::new(501, "", "this server lets nobody into a pod"),
+        Err(error) => error,
+    }
+}
+
+/// Whether a pod was not given to a node yet.
+fn is_nowhere(pod: &Value) -> bool {
+    pod["spec"]["nodeName"].as_str().is_none_or(str::is_empty)
 }
 
 /// Passes a request on to a pod, and its answer back; both stream.
-pub(super) async fn proxy(
+async fn proxy(
     server: &ApiServer,
     target: &Target,
     parts: &Parts,
@@ -100,11 +135,7 @@ pub(super) async fn proxy(
 }
 
 /// Streams a container's log.
-pub(super) async fn log(
-    server: &ApiServer,
-    target: &Target,
-    query: &str,
-) -> Result<Response<Body>, ApiError> {
+async fn log(server: &ApiServer, target: &Target, query: &str) -> Result<Response<Body>, ApiError> {
     let namespace = target.namespace.as_deref().unwrap_or_default();
     let name = target.name.as_deref().unwrap_or_default();
     let options = log_options(query, name)?;
@@ -131,7 +162,7 @@ pub(super) async fn log(
         }
         _ => {}
     }
-    if pod["spec"]["nodeName"].as_str().is_none_or(str::is_empty) {
+    if is_nowhere(&pod) {
         // It has no log before it is anywhere.
         let mut response = Response::new(full(""));
         *response.status_mut() = StatusCode::NO_CONTENT;
