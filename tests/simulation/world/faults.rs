@@ -202,7 +202,7 @@ impl World {
 
     fn set_a_clock_wrong(&mut self) {
         let hours = 3_600_000;
-        let error = i64::try_from(self.pick(4 * hours)).unwrap_or(0) - 2 * hours as i64;
+        let error = self.pick(4 * hours).cast_signed() - (2 * hours).cast_signed();
         let Some(party) = self.some_replica() else {
             return;
         };
