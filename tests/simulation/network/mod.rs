@@ -289,7 +289,7 @@ impl Network {
     fn departs(&self, from: &Party, to: &Party) -> Duration {
         let mut state = self.state();
         let now = state.started.elapsed();
-        state.mix(now.as_nanos() as u64);
+        state.mix(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
         for byte in from.bytes().chain(to.bytes()) {
             state.mix(u64::from(byte));
         }
