@@ -26,7 +26,7 @@ use world::Crash;
 
 /// Random histories where the environment does not say how many: as many as fit beside the crash points
 /// of all standard histories, which are never left out.
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 20;
 /// Failures after which no more are looked for.
 const ENOUGH: usize = 3;
 
