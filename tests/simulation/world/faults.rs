@@ -201,8 +201,8 @@ impl World {
     }
 
     fn set_a_clock_wrong(&mut self) {
-        let hours = 3_600_000;
-        let error = self.pick(4 * hours).cast_signed() - (2 * hours).cast_signed();
+        let most: i64 = 2 * 3_600_000;
+        let error = i64::try_from(self.pick(2 * most.unsigned_abs())).unwrap_or(0) - most;
         let Some(party) = self.some_replica() else {
             return;
         };
