@@ -4,7 +4,9 @@
 //! What must never be, whatever goes wrong:
 //! - an acknowledged row is lost: it is on no volume, or a server takes writes without it;
 //! - two servers can acknowledge writes at one instant;
-//! - a write or command of an operator leaves it after its fence;
+//! - a write or command of an operator leaves it after its fence, or two replicas may write at once;
+//! - an instance is promoted or opened without being on record for it;
+//! - the label that the service selects by is on two pods, or elsewhere than writes are taken;
 //! - once faults stop, the cluster is not as its spec says within a quarter of an hour, or anything is
 //!   written after that.
 //!
@@ -14,26 +16,25 @@
 mod clock;
 mod history;
 mod network;
+mod overlap;
 mod run;
 mod scenario;
 mod world;
 
 use std::time::Instant;
 
-use run::{Outcome, all, keep, replays, report, run, seeds};
+use run::{Outcome, all, enough, keep, replays, report, run, seeds};
 use scenario::{Scenario, random, standard};
 use world::Crash;
 
 /// Random histories where the environment does not say how many.
 const SEEDS: u64 = 300;
-/// Failures after which no more are looked for.
-const ENOUGH: usize = 3;
 
 #[test]
 fn random_histories_break_nothing() {
     let begun = Instant::now();
     let seeds = seeds(SEEDS);
-    let outcomes = all(&seeds, ENOUGH, |seed| run(|| random(*seed)));
+    let outcomes = all(&seeds, enough(), |seed| run(|| random(*seed)));
     if replays() {
         for outcome in outcomes.iter().flatten() {
             println!("{}", outcome.history);
@@ -53,7 +54,7 @@ fn every_crash(scenario: Scenario) {
     let points: Vec<Crash> = (1..=clean.steps)
         .flat_map(|at| [false, true].map(|after| Crash { at, after }))
         .collect();
-    let outcomes = all(&points, ENOUGH, |crash| {
+    let outcomes = all(&points, enough(), |crash| {
         run(|| standard(scenario, Some(*crash)))
     });
     let names: Vec<String> = points
@@ -94,6 +95,34 @@ fn switchover_survives_a_crash_at_each_write() {
 #[test]
 fn delete_survives_a_crash_at_each_write() {
     every_crash(Scenario::Delete);
+}
+
+#[test]
+fn two_leaders_in_overlap_break_nothing() {
+    let begun = Instant::now();
+    let moments = overlap::moments();
+    let outcomes = all(&moments, enough(), |moment| {
+        run(|| overlap::last_lease(*moment))
+    });
+    let names: Vec<String> = moments
+        .iter()
+        .map(|moment| format!("last lease, {moment} ms"))
+        .collect();
+    report("last lease", &names, &outcomes, begun);
+}
+
+#[test]
+fn a_primary_that_comes_back_at_any_moment_breaks_nothing() {
+    let begun = Instant::now();
+    let absences = overlap::absences();
+    let outcomes = all(&absences, enough(), |absence| {
+        run(|| overlap::absence(*absence))
+    });
+    let names: Vec<String> = absences
+        .iter()
+        .map(|absence| format!("absence of {absence:?}"))
+        .collect();
+    report("absence", &names, &outcomes, begun);
 }
 
 #[test]

@@ -159,10 +159,15 @@ impl World {
         });
     }
 
-    /// From everybody: its peers, the operators, the API server.
     fn cut_a_pod_off(&mut self) {
         let cut = self.some_pod();
         let lasting = self.lasting();
+        self.cut_off(&cut, lasting);
+    }
+
+    /// From everybody: its peers, the operators, the API server.
+    pub(crate) fn cut_off(&self, cut: &Party, lasting: Duration) {
+        let cut = cut.clone();
         self.shared
             .history
             .fault("instance cut off", format!("{cut} for {lasting:.1?}"));
@@ -297,10 +302,14 @@ impl World {
         });
     }
 
+    /// Now and then two at once, as when machines share what fails.
     fn kill_a_mysqld(&mut self) {
-        let pod = self.some_pod();
-        if self.shared.node.kill_mysqld(NAMESPACE, &pod) {
-            self.shared.history.fault("mysqld killed", &*pod);
+        let at_once = if self.pick(3) == 0 { 2 } else { 1 };
+        for _ in 0..at_once {
+            let pod = self.some_pod();
+            if self.shared.node.kill_mysqld(NAMESPACE, &pod) {
+                self.shared.history.fault("mysqld killed", &*pod);
+            }
         }
     }
 
