@@ -12,6 +12,10 @@
 //!
 //! `MAINSTAY_SEEDS=N` runs so many random histories. `MAINSTAY_SEED=x` replays one exactly and prints
 //! it: `MAINSTAY_SEED=7 cargo test --test simulation random -- --nocapture`.
+//!
+//! It must be able to fail: `mutants/` holds breaks of the product as patches, each with the test that
+//! finds it and what that must say. `just mutants [NAME]` applies them to a copy, one after another,
+//! and fails for one that survives.
 
 mod clock;
 mod history;
