@@ -72,6 +72,20 @@ impl Actor {
         }
     }
 
+    /// The cluster as the API server has it, if it is there and not being deleted.
+    pub(super) async fn read(&self, meta: &Meta) -> Result<Option<Cluster>, ReconcileError> {
+        let namespace = Some(meta.namespace.as_str());
+        let read: Result<Cluster, _> = self.client.get(MYSQL_CLUSTER, namespace, &meta.name).await;
+        match read {
+            Ok(cluster) => {
+                let same = cluster.metadata.uid == meta.uid && !cluster.metadata.is_terminating();
+                Ok(same.then_some(cluster))
+            }
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Writes the plan's status, provided nobody changed the object since it was read.
     pub(super) async fn write_status(
         &self,

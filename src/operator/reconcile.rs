@@ -143,6 +143,15 @@ impl ClusterReconciler {
         let Leadership::Leader { term } = self.leadership.current() else {
             return Ok(None); // every key is queued again on taking the lead
         };
+        // A cache that does not show our own term may be older than what the leader before did last: by
+        // such a record the former primary would be promoted beside the present one.
+        let mut cluster = Cluster::clone(&cluster);
+        if cluster.status.term != term {
+            match self.actor.read(&cluster.metadata).await? {
+                Some(present) => cluster = present,
+                None => return Ok(None), // the watch will tell
+            }
+        }
         if cluster.status.term > term {
             self.leadership.raise_term(cluster.status.term + 1);
             return Err(ReconcileError::Conflict(format!(
@@ -150,7 +159,7 @@ impl ClusterReconciler {
                 cluster.status.term
             )));
         }
-        Ok(Some((Cluster::clone(&cluster), term)))
+        Ok(Some((cluster, term)))
     }
 
     async fn run(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {

@@ -130,6 +130,13 @@ fn a_primary_that_comes_back_at_any_moment_breaks_nothing() {
 }
 
 #[test]
+fn a_leader_that_sees_an_old_record_breaks_nothing() {
+    let outcome = run(overlap::stale_leader);
+    keep("stale leader", &outcome.history);
+    assert!(outcome.broken.is_empty(), "{:?}", outcome.broken);
+}
+
+#[test]
 fn a_seed_gives_the_same_history_again() {
     let twice: [Outcome; 2] = [(); 2].map(|()| run(|| random(1)));
     assert_eq!(twice[0].digest, twice[1].digest);

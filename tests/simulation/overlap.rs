@@ -1,5 +1,6 @@
 //! Two in overlap: a leader that can't renew its lease in the middle of its work, and the one that takes
-//! it over; a primary that comes back while another is made.
+//! it over; a primary that comes back while another is made; a leader whose cache is of the time of the
+//! leader before.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::run::Outcome;
-use crate::world::World;
+use crate::world::{CLUSTER, NAMESPACE, World};
 
 /// Moments of a leader's last lease, in milliseconds after the last renewal: then a switchover
 /// is asked for, and the leader is in the middle of it when its fence closes.
@@ -24,6 +25,9 @@ const LATE: Fault = Fault::DelayAnswer { milliseconds: 4000 };
 const SLOW: Duration = Duration::from_millis(300);
 /// By then the other leads, and has had time for a failover of its own.
 const ENOUGH: Duration = Duration::from_secs(30);
+
+/// A watch that is silent ends by then; the fault's end does not mend it.
+const WATCH: Duration = Duration::from_mins(7);
 
 /// A running cluster that is written to.
 async fn running() -> World {
@@ -58,7 +62,7 @@ pub(crate) async fn absence(absence: Duration) -> Outcome {
     for (replica, _) in world.living() {
         world.shared.network.slow_down(&replica, SLOW);
     }
-    world.cut_off(&primary.as_str().into(), absence);
+    world.cut_off(primary.as_str().into(), absence);
     sleep(absence + ENOUGH).await;
     world.mend();
     sleep(Duration::from_secs(2)).await;
@@ -85,5 +89,42 @@ pub(crate) async fn last_lease(moment: u64) -> Outcome {
     sleep(ENOUGH).await;
     world.mend();
     sleep(Duration::from_secs(2)).await;
+    world.end().await
+}
+
+/// A replica that was shown nothing by its watches since it began takes the lead after another has moved
+/// the primary.
+pub(crate) async fn stale_leader() -> Outcome {
+    let mut world = running().await;
+    let leader = world.leader().expect("somebody leads");
+    let standby = world.living().into_iter().map(|(party, _)| party);
+    let standby = standby
+        .filter(|party| *party != leader)
+        .last()
+        .expect("a standby");
+    let name = standby.to_string();
+    world
+        .shared
+        .history
+        .fault("watch that misses events", &name);
+    let faults = world.shared.api.faults();
+    faults.add(Rule::always(Fault::Silent).on("watch").by(&name));
+    world.kill_replica(&standby);
+    world.restart_the_dead();
+    sleep(Duration::from_secs(5)).await;
+    let primary = world.shared.labelled("primary").concat();
+    promote(&world, "demo-1").await;
+    sleep(ENOUGH).await;
+    let (old, new) = (primary, world.shared.labelled("primary").concat());
+    let host = |pod: &str| mainstay::operator::resources::host(CLUSTER, NAMESPACE, pod);
+    let what = format!("{old} and {new}");
+    world.shared.history.fault("instances cut", what);
+    world.shared.mysqls.cut(&host(&old), &host(&new));
+    sleep(Duration::from_secs(5)).await;
+    world.shared.history.fault("operator killed", &*leader);
+    world.kill_replica(&leader);
+    sleep(2 * ENOUGH).await;
+    world.mend();
+    sleep(WATCH).await;
     world.end().await
 }
