@@ -14,6 +14,10 @@ lint: tools
 test:
     cargo test --locked
 
+# Whether the simulation can fail: deliberate breaks of the operator, each of which it must find; e.g. just mutants no-fence
+mutants *NAMES:
+    tests/simulation/mutants/check {{NAMES}}
+
 # The end-to-end suite, on the cluster of KUBECONFIG or else of tests/cluster; e.g. just e2e switchover
 e2e *FILTER:
     .ci/e2e {{FILTER}}

@@ -4,37 +4,42 @@
 //! What must never be, whatever goes wrong:
 //! - an acknowledged row is lost: it is on no volume, or a server is opened for writes without it;
 //! - two servers can acknowledge writes at one instant;
-//! - a write or command of an operator leaves it after its fence;
+//! - a write or command of an operator leaves it after its fence, or two replicas may write at once;
+//! - an instance is promoted or opened without being on record for it;
+//! - the label that the service selects by is on two pods, or elsewhere than writes are taken;
 //! - once faults stop, the cluster is not as its spec says within a quarter of an hour, or anything is
 //!   written after that.
 //!
 //! `MAINSTAY_SEEDS=N` runs so many random histories. `MAINSTAY_SEED=x` replays one exactly and prints
 //! it: `MAINSTAY_SEED=7 cargo test --test simulation random -- --nocapture`.
+//!
+//! It must be able to fail: `mutants/` holds breaks of the product as patches, each with the test that
+//! finds it and what that must say. `just mutants [NAME]` applies them to a copy, one after another,
+//! and fails for one that survives.
 
 mod clock;
 mod history;
 mod network;
+mod overlap;
 mod run;
 mod scenario;
 mod world;
 
 use std::time::Instant;
 
-use run::{Outcome, all, keep, replays, report, run, seeds};
+use run::{Outcome, all, enough, keep, replays, report, run, seeds};
 use scenario::{Scenario, blind, random, standard};
 use world::Crash;
 
 /// Random histories where the environment does not say how many: as many as fit beside the crash points
 /// of all standard histories, which are never left out.
 const SEEDS: u64 = 20;
-/// Failures after which no more are looked for.
-const ENOUGH: usize = 3;
 
 #[test]
 fn random_histories_break_nothing() {
     let begun = Instant::now();
     let seeds = seeds(SEEDS);
-    let outcomes = all(&seeds, ENOUGH, |seed| run(|| random(*seed)));
+    let outcomes = all(&seeds, enough(), |seed| run(|| random(*seed)));
     if replays() {
         for outcome in outcomes.iter().flatten() {
             println!("{}", outcome.history);
@@ -59,7 +64,7 @@ fn every_crash(scenario: Scenario) {
     };
     let others = (1..=clean.steps).map(|at| Crash { at, after: true });
     let points: Vec<Crash> = std::iter::once(first).chain(others).collect();
-    let outcomes = all(&points, ENOUGH, |crash| {
+    let outcomes = all(&points, enough(), |crash| {
         run(|| standard(scenario, Some(*crash)))
     });
     let named = |Crash { at, after }: &Crash| {
@@ -111,7 +116,7 @@ const REGRESSIONS: &[(u64, &str)] = &[(
 #[test]
 fn what_failed_once_does_not_again() {
     let begun = Instant::now();
-    let outcomes = all(REGRESSIONS, ENOUGH, |(seed, _)| run(|| random(*seed)));
+    let outcomes = all(REGRESSIONS, enough(), |(seed, _)| run(|| random(*seed)));
     let named = |(seed, what): &(u64, &str)| format!("seed {seed} ({what})");
     let names: Vec<String> = REGRESSIONS.iter().map(named).collect();
     report("regressions", &names, &outcomes, begun);
@@ -122,6 +127,34 @@ fn a_leader_whose_watches_are_silent_acts_on_no_old_record() {
     let begun = Instant::now();
     let outcome = run(blind);
     report("blind", &["blind".to_owned()], &[Some(outcome)], begun);
+}
+
+#[test]
+fn two_leaders_in_overlap_break_nothing() {
+    let begun = Instant::now();
+    let moments = overlap::moments();
+    let outcomes = all(&moments, enough(), |moment| {
+        run(|| overlap::last_lease(*moment))
+    });
+    let names: Vec<String> = moments
+        .iter()
+        .map(|moment| format!("last lease, {moment} ms"))
+        .collect();
+    report("last lease", &names, &outcomes, begun);
+}
+
+#[test]
+fn a_primary_that_comes_back_at_any_moment_breaks_nothing() {
+    let begun = Instant::now();
+    let absences = overlap::absences();
+    let outcomes = all(&absences, enough(), |absence| {
+        run(|| overlap::absence(*absence))
+    });
+    let names: Vec<String> = absences
+        .iter()
+        .map(|absence| format!("absence of {absence:?}"))
+        .collect();
+    report("absence", &names, &outcomes, begun);
 }
 
 #[test]

@@ -102,15 +102,20 @@ pub(crate) fn all<J: Sync>(
     outcomes.into_inner().unwrap()
 }
 
+/// The number in an environment variable, where there is one.
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    let number = text.parse::<u64>();
+    Some(number.unwrap_or_else(|_| panic!("{name}={text} is no number")))
+}
+
+/// Failures after which no more are looked for: `MAINSTAY_ENOUGH`, else three.
+pub(crate) fn enough() -> usize {
+    number("MAINSTAY_ENOUGH").map_or(3, |enough| usize::try_from(enough).unwrap_or(usize::MAX))
+}
+
 /// Seeds to run: `MAINSTAY_SEED` one, `MAINSTAY_SEEDS` so many, else `default`.
 pub(crate) fn seeds(default: u64) -> Vec<u64> {
-    let number = |name| {
-        let text = std::env::var(name).ok()?;
-        Some(
-            text.parse::<u64>()
-                .unwrap_or_else(|_| panic!("{name}={text} is no number")),
-        )
-    };
     match number("MAINSTAY_SEED") {
         Some(seed) => vec![seed],
         None => (1..=number("MAINSTAY_SEEDS").unwrap_or(default)).collect(),

@@ -176,7 +176,7 @@ impl World {
     }
 
     /// No fault is left: it settles, and then nothing is written.
-    async fn end(self) -> Outcome {
+    pub(crate) async fn end(self) -> Outcome {
         self.must_settle().await;
         let steps = self.eyes.counted();
         sleep(CALM_DOWN).await;

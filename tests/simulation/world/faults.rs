@@ -159,10 +159,13 @@ impl World {
         });
     }
 
-    /// From everybody: its peers, the operators, the API server.
     fn cut_a_pod_off(&mut self) {
-        let cut = self.some_pod();
-        let lasting = self.lasting();
+        let (cut, lasting) = (self.some_pod(), self.lasting());
+        self.cut_off(cut, lasting);
+    }
+
+    /// From everybody: its peers, the operators, the API server.
+    pub(crate) fn cut_off(&self, cut: Party, lasting: Duration) {
         self.shared
             .history
             .fault("instance cut off", format!("{cut} for {lasting:.1?}"));
@@ -297,10 +300,13 @@ impl World {
         });
     }
 
+    /// Now and then two at once, as when machines share what fails.
     fn kill_a_mysqld(&mut self) {
-        let pod = self.some_pod();
-        if self.shared.node.kill_mysqld(NAMESPACE, &pod) {
-            self.shared.history.fault("mysqld killed", &*pod);
+        for _ in 0..=u64::from(self.pick(3) == 0) {
+            let pod = self.some_pod();
+            if self.shared.node.kill_mysqld(NAMESPACE, &pod) {
+                self.shared.history.fault("mysqld killed", &*pod);
+            }
         }
     }
 
@@ -362,9 +368,8 @@ impl World {
         self.shared.api.faults().clear();
         for ordinal in 0..MOST_INSTANCES {
             let host = Self::host(&pod(ordinal));
-            self.shared
-                .mysqls
-                .slow(&host, Duration::ZERO, Duration::ZERO);
+            let mysqls = &self.shared.mysqls;
+            mysqls.slow(&host, Duration::ZERO, Duration::ZERO);
         }
         for replica in self.shared.replicas.lock().unwrap().values() {
             replica.clock.set_error(0);

@@ -2,6 +2,7 @@
 //! and the network between all of them.
 
 mod faults;
+mod order;
 mod replica;
 mod truth;
 mod ways;

@@ -33,6 +33,8 @@ pub(super) async fn look_on(shared: Weak<Shared>) {
             return;
         };
         shared.check_now();
+        shared.check_fences();
+        shared.check_roles();
         before.note(&shared);
         if look % THOROUGH == 0 {
             shared.check_rows();

@@ -148,6 +148,8 @@ impl Witness for Eyes {
             let what = format!("{}: left after its fence: {}", request.from, gist(request));
             shared.history.violation(what);
         }
+        shared.check_fences();
+        shared.check_record(request);
         let fate = self.fate();
         shared.history.note(&request.from, gist(request));
         if fate != Fate::Lives {
@@ -169,9 +171,12 @@ impl Witness for Eyes {
         };
         let request = &answer.request;
         let ours = shared.replicas.lock().unwrap().contains_key(&request.from);
-        if ours && request.method != "GET" && !is_lease(request) && answer.status >= 300 {
-            let what = format!("{} to {}", answer.status, gist(request));
-            shared.history.note(&request.from, what);
+        if ours && request.method != "GET" && !is_lease(request) {
+            shared.check_roles();
+            if answer.status >= 300 {
+                let what = format!("{} to {}", answer.status, gist(request));
+                shared.history.note(&request.from, what);
+            }
         }
         shared.check_now();
     }
