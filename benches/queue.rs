@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use mainstay::runtime::{
-    Controller, ControllerOptions, ObjectKey, Outcome, Priority, Queue, ReconcileError, Reconciler,
-    Shutdown,
+    Controller, ControllerOptions, ObjectKey, Outcome, Pause, Priority, Queue, ReconcileError,
+    Reconciler, Shutdown,
 };
 use tokio::sync::Notify;
 
@@ -78,7 +78,7 @@ fn add_and_reconcile(c: &mut Criterion) {
 fn coalesce(c: &mut Criterion) {
     let keys = keys();
     let queue = Queue::new("bench_coalesce");
-    queue.pause();
+    queue.pause(Pause::Standby);
     for key in &keys {
         queue.add(key.clone(), Priority::Normal);
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
 
+use super::limiter::Priority;
 use super::{Error, Resource};
 
 /// Kubernetes' verbs, as RBAC and metrics name them.
@@ -54,6 +55,8 @@ pub(super) struct Subject {
     pub(super) key: String,
     /// `group/version Kind`.
     pub(super) gvk: String,
+    /// Who goes first at the limiter.
+    pub(super) priority: Priority,
 }
 
 /// What the caller wants of the response.
@@ -100,6 +103,11 @@ impl Subject {
             namespace: namespace.map(str::to_owned),
             key: String::new(),
             gvk: format!("{} {}", resource.api_version(), resource.kind),
+            priority: if resource.plural == "events" {
+                Priority::Low
+            } else {
+                Priority::Normal
+            },
         }
     }
 
@@ -121,6 +129,9 @@ impl Subject {
         let mut subject = Self::collection(verb, resource, namespace);
         subject.what = format!("{} {}{part} {key}", verb.as_str(), resource.plural);
         subject.resource.push_str(&part);
+        if subresource == Some("status") {
+            subject.priority = Priority::High;
+        }
         subject.key = key;
         subject
     }

@@ -1,11 +1,13 @@
 //! The client itself: a cheap handle on what its clones share.
 
 use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
 
+use super::breaker::{Breaker, BreakerWatch};
 use super::credentials::Credentials;
 use super::limiter::Limiter;
 use super::transport::tls::Identity;
@@ -35,10 +37,17 @@ pub(super) struct Shared {
 /// A connection with its limits.
 pub(super) struct Lane {
     pub(super) transport: Transport,
-    pub(super) limiter: Option<Limiter>,
+    /// What stands in front of it; none in front of the election lane.
+    pub(super) limits: Option<Limits>,
     pub(super) deadline: Duration,
     /// Whether a request without answer condemns the connection. Pings need 15 s to find a dead one.
     pub(super) reconnects_on_timeout: bool,
+}
+
+/// What stands in front of a lane.
+pub(super) struct Limits {
+    pub(super) breaker: Breaker,
+    pub(super) limiter: Limiter,
 }
 
 impl Client {
@@ -68,7 +77,10 @@ impl Client {
         options.check()?;
         let identity = Arc::new(Identity::new(config.tls.identity.clone()));
         let transport = Transport::new(&config, Arc::clone(&identity), dial)?;
-        let limiter = Limiter::new(options.qps, options.burst, options.max_in_flight);
+        let limits = Limits {
+            breaker: Breaker::new(chance),
+            limiter: Limiter::new(options.qps, options.burst, options.max_in_flight),
+        };
         Ok(Self {
             shared: Arc::new(Shared {
                 server: config.server,
@@ -79,7 +91,7 @@ impl Client {
             }),
             lane: Arc::new(Lane {
                 transport,
-                limiter: Some(limiter),
+                limits: Some(limits),
                 deadline: options.deadline,
                 reconnects_on_timeout: false,
             }),
@@ -96,7 +108,7 @@ impl Client {
         }
     }
 
-    /// The election lane: a connection of its own, 5 s for each call, no limiter, no fence. After a
+    /// The election lane: a connection of its own, 5 s for each call, no breaker, no limiter, no fence. After a
     /// call without answer it connects anew.
     #[must_use]
     pub fn election_lane(&self) -> Self {
@@ -104,7 +116,7 @@ impl Client {
             shared: Arc::clone(&self.shared),
             lane: Arc::new(Lane {
                 transport: self.lane.transport.separate(),
-                limiter: None,
+                limits: None,
                 deadline: ELECTION_DEADLINE,
                 reconnects_on_timeout: true,
             }),
@@ -118,11 +130,23 @@ impl Client {
         &self.shared.namespace
     }
 
+    /// The circuit breaker of the ordinary lane; `None` for the election lane.
+    #[must_use]
+    pub fn breaker(&self) -> Option<BreakerWatch> {
+        Some(self.lane.limits.as_ref()?.breaker.watch())
+    }
+
     /// URL of the API server.
     #[must_use]
     pub fn server(&self) -> &str {
         &self.shared.server
     }
+}
+
+/// Jitter of the breaker's pauses.
+fn chance() -> f64 {
+    let bits = RandomState::new().hash_one(0_u8);
+    (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 impl fmt::Debug for Client {

@@ -1,7 +1,7 @@
 //! Speaks HTTP to an API server.
 //!
 //! A [`Client`] is a cheap handle. Every request runs the same way, readable in `request.rs`:
-//! fence → in-flight limit → token bucket → credentials → transport → retry decision. What it
+//! fence → breaker → in-flight limit → token bucket → credentials → transport → retry decision. What it
 //! promises:
 //! - each call ends within its deadline, with a value or a typed [`Error`];
 //! - a write leaves the process only while its [`Fence`] permits, and is never repeated unless doing
@@ -11,6 +11,7 @@
 
 mod answer;
 mod backoff;
+mod breaker;
 mod call;
 mod config;
 mod credentials;
@@ -33,6 +34,7 @@ mod verbs;
 mod watch;
 
 pub use backoff::{Backoff, stretched};
+pub use breaker::{BreakerState, BreakerWatch};
 pub use config::{Config, ConfigError, ConfigSource};
 pub use error::Error;
 pub use fence::{Closed, Fence, FenceKeeper};

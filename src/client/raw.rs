@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 
 use super::answer::{self, Cut};
 use super::call::{Call, Subject, Verb, Wanted};
+use super::limiter::Priority;
 use super::request::ReplyBody;
 use super::{Client, Error};
 
@@ -139,6 +140,7 @@ fn subject(method: &Method, path_and_query: &str) -> Subject {
         namespace: namespace.map(str::to_owned),
         key: String::new(),
         gvk: label.to_owned(),
+        priority: Priority::Normal,
     }
 }
 

@@ -1,5 +1,5 @@
-//! The way of every request: fence → in-flight limit → token bucket → credentials → transport →
-//! retry decision.
+//! The way of every request: fence → breaker → in-flight limit → token bucket → credentials →
+//! transport → retry decision.
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode, header};
@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::answer::{self, Cut, Status};
+use super::breaker::{self, judge};
 use super::call::{Call, Wanted};
 use super::credentials::Authorization;
 use super::fence::Closed;
@@ -58,8 +59,18 @@ impl Client {
         if let Ok(result) = tokio::time::timeout_at(deadline, attempts).await {
             return result;
         }
-        if self.lane.reconnects_on_timeout && stage.was_sent() {
-            self.lane.transport.reconnect();
+        if stage.was_sent() {
+            if self.lane.reconnects_on_timeout {
+                self.lane.transport.reconnect();
+            }
+            if let Some(limits) = self
+                .lane
+                .limits
+                .as_ref()
+                .filter(|_| judge::tells_of_server(call))
+            {
+                limits.breaker.timed_out();
+            }
         }
         Err(Error::Timeout {
             what: format!("{} ({stage})", call.subject.what),
@@ -115,17 +126,32 @@ impl Client {
         authorization: Option<Authorization>,
         stage: &Stage,
     ) -> (u64, Result<Reply, Failed>) {
+        let limits = self.lane.limits.as_ref();
+
+        // Breaker: a retry is no way around it either.
+        stage.enter(Stage::BREAKER);
+        let permit = match limits {
+            None => None,
+            Some(limits) => match limits.breaker.admit().await {
+                Ok(permit) => Some(permit),
+                Err(breaker::Open) => {
+                    let what = call.subject.what.clone();
+                    return (0, Err((Failure::Refused, Error::BreakerOpen { what })));
+                }
+            },
+        };
+
         // In-flight limit: watches do not count, nor do they wait behind requests that hang.
         stage.enter(Stage::LIMITED);
         let waiting = Instant::now();
-        let slot = match &self.lane.limiter {
-            Some(limiter) if call.wanted != Wanted::Stream => Some(limiter.slot().await),
+        let slot = match limits {
+            Some(limits) if call.wanted != Wanted::Stream => Some(limits.limiter.slot().await),
             _ => None,
         };
 
         // Token bucket: every attempt pays, so retries are no way around it.
-        if let Some(limiter) = &self.lane.limiter {
-            limiter.token().await;
+        if let Some(limits) = limits {
+            limits.limiter.token(call.subject.priority).await;
             telemetry::limiter_waited(waiting.elapsed());
         }
 
@@ -137,7 +163,7 @@ impl Client {
         };
         let authorization = match authorization {
             Ok(authorization) => authorization,
-            Err(why) => return (0, Err((Failure::Unreadable, no_credentials(call, why)))),
+            Err(why) => return (0, Err((Failure::Refused, no_credentials(call, why)))),
         };
 
         // Transport.
@@ -145,9 +171,18 @@ impl Client {
         let generation = authorization.generation;
         let result = match self.http_request(call, authorization) {
             Ok(request) => self.exchange(call, request).await,
-            Err(error) => Err((Failure::Unreadable, error)),
+            Err(error) => Err((Failure::Refused, error)),
         };
         drop(slot);
+        if let (Some(limits), Some(mut permit)) = (limits, permit) {
+            let failure = result.as_ref().err().map(|(failure, _)| *failure);
+            permit.judge(judge::verdict(call, failure));
+            match failure {
+                None => limits.limiter.succeeded(),
+                Some(failure) if failure.is_too_many() => limits.limiter.overloaded(),
+                Some(_) => {}
+            }
+        }
         (generation, result)
     }
 
@@ -252,145 +287,5 @@ fn no_credentials(call: &Call, message: String) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::testing::{FakeServer, Reply};
-    use super::super::{Client, ClientOptions, Config, Error, ListOptions, POD};
-    use crate::client::credentials::Auth;
-    use serde_json::{Value, json};
-    use std::time::Duration;
-    use tokio::time::Instant;
-
-    const OBJECT: &str = r#"{"metadata":{"name":"a"}}"#;
-
-    async fn get(client: &Client) -> Result<Value, Error> {
-        client.get(POD, Some("ns"), "a").await
-    }
-
-    async fn create(client: &Client) -> Result<Value, Error> {
-        client.create(POD, Some("ns"), &json!({})).await
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn k1798_every_call_ends_by_its_deadline() {
-        let start = Instant::now();
-        let server = FakeServer::replying([]);
-        let error = get(&server.client()).await.unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "get pods ns/a (sent): no answer within 15s"
-        );
-        assert_eq!(start.elapsed(), Duration::from_secs(15));
-
-        let (_chunks, never_ending) = Reply::stream();
-        let server = FakeServer::replying([never_ending]);
-        assert!(matches!(
-            get(&server.client()).await,
-            Err(Error::Timeout { .. })
-        ));
-
-        let start = Instant::now();
-        let server = FakeServer::new(|_| Reply::status(503, ""));
-        let error = get(&server.client()).await.unwrap_err();
-        assert!(
-            matches!(
-                error,
-                Error::Unavailable {
-                    code: Some(503),
-                    ..
-                }
-            ),
-            "{error}"
-        );
-        assert!(
-            start.elapsed() <= Duration::from_secs(15),
-            "retries fit into it"
-        );
-        assert!(server.requests().len() > 3);
-    }
-
-    #[tokio::test]
-    async fn cgo1345_a_rotated_token_is_read_again_on_401_and_the_request_repeated_once() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "old\n").unwrap();
-        let config = Config {
-            auth: Auth::TokenFile {
-                file: file.path().to_owned(),
-                fallback: None,
-            },
-            ..Config::without_credentials("http://fake")
-        };
-        let mut accepted = "Bearer old";
-        let path = file.path().to_owned();
-        let server = FakeServer::new(move |request| {
-            if request.path_and_query.ends_with("/rotate") {
-                std::fs::write(&path, "new\n").unwrap();
-                accepted = "Bearer new";
-            }
-            if request.headers["authorization"] == accepted {
-                Reply::json(OBJECT)
-            } else {
-                Reply::status(401, "")
-            }
-        });
-        let client = server.client_with(config, ClientOptions::default());
-        get(&client).await.unwrap();
-        let _: Value = client.get(POD, Some("ns"), "rotate").await.unwrap();
-        create(&client).await.unwrap();
-        assert_eq!(server.requests().len(), 4, "one was repeated");
-
-        std::fs::write(file.path(), "wrong\n").unwrap();
-        let _: Result<Value, _> = client.get(POD, Some("ns"), "a").await;
-        let before = server.requests().len();
-        let config = Config {
-            auth: Auth::TokenFile {
-                file: file.path().to_owned(),
-                fallback: None,
-            },
-            ..Config::without_credentials("http://fake")
-        };
-        let client = server.client_with(config, ClientOptions::default());
-        let error = get(&client).await.unwrap_err();
-        assert!(matches!(error, Error::Unauthorized { .. }), "{error}");
-        assert_eq!(server.requests().len(), before + 2, "once, not for ever");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn bodies_are_bounded_and_truncated_ones_are_errors() {
-        let (chunks, reply) = Reply::stream();
-        chunks.send(Ok("{".into())).unwrap();
-        chunks.send(Err(std::io::Error::other("cut"))).unwrap();
-        let server = FakeServer::replying([reply, Reply::json(OBJECT)]);
-        get(&server.client()).await.unwrap();
-        assert_eq!(
-            server.requests().len(),
-            2,
-            "a read that broke off is repeated"
-        );
-
-        let large = " ".repeat(17 << 20);
-        let server = FakeServer::replying([Reply::json(large.clone()), Reply::status(500, large)]);
-        let error = get(&server.client()).await.unwrap_err();
-        assert!(
-            error.to_string().contains("larger than 16777216 bytes"),
-            "{error}"
-        );
-        let error = get(&server.client()).await.unwrap_err();
-        assert!(
-            matches!(
-                error,
-                Error::Unavailable {
-                    code: Some(500),
-                    ..
-                }
-            ),
-            "{error}"
-        );
-
-        let server = FakeServer::replying([Reply::json("<html>sign in</html>")]);
-        let list = server
-            .client()
-            .list(POD, None, &ListOptions::default())
-            .await;
-        assert!(matches!(list, Err(Error::Decode { .. })));
-    }
-}
+#[path = "request_tests.rs"]
+mod tests;

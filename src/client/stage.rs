@@ -11,6 +11,7 @@ impl Stage {
     pub(super) const AUTHENTICATING: u8 = 1;
     pub(super) const SENT: u8 = 2;
     pub(super) const WAITING_TO_RETRY: u8 = 3;
+    pub(super) const BREAKER: u8 = 4;
 
     pub(super) fn new() -> Self {
         Self(AtomicU8::new(Self::LIMITED))
@@ -31,6 +32,7 @@ impl fmt::Display for Stage {
             Self::LIMITED => "not sent, still waiting for our own rate limit",
             Self::AUTHENTICATING => "not sent, still waiting for a credential",
             Self::SENT => "sent",
+            Self::BREAKER => "not sent, still waiting for the circuit breaker",
             _ => "waiting to send it again",
         })
     }

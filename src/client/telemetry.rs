@@ -7,10 +7,15 @@ use metrics::{
 };
 use tokio::time::Instant;
 
+use super::BreakerState;
+
 const REQUESTS: &str = "rest_client_requests_total";
 const DURATION: &str = "rest_client_request_duration_seconds";
 const LIMITER_WAIT: &str = "mainstay_limiter_wait_seconds";
+const LIMITER_RATE: &str = "mainstay_limiter_rate";
 const IN_FLIGHT: &str = "mainstay_requests_in_flight";
+const BREAKER_STATE: &str = "mainstay_breaker_state";
+const BREAKER_TRANSITIONS: &str = "mainstay_breaker_transitions_total";
 
 /// Code of a request that got no answer, as client-go has it.
 const NO_ANSWER: &str = "<error>";
@@ -32,13 +37,41 @@ pub fn describe_metrics() {
         "Time that requests waited for the in-flight limit and the token bucket"
     );
     describe_gauge!(
+        LIMITER_RATE,
+        "Requests a second that are let out now: the limit, or less after the server answered 429"
+    );
+    describe_gauge!(
         IN_FLIGHT,
         "Requests under way; watches count until their head has come"
+    );
+    describe_gauge!(
+        BREAKER_STATE,
+        "Circuit breaker: 0 closed, 1 half-open, 2 open"
+    );
+    describe_counter!(
+        BREAKER_TRANSITIONS,
+        "Transitions of the circuit breaker, by the state it went to"
     );
 }
 
 pub(super) fn limiter_waited(time: Duration) {
     histogram!(LIMITER_WAIT).record(time);
+}
+
+pub(super) fn limiter_rate(per_second: f64) {
+    gauge!(LIMITER_RATE).set(per_second);
+}
+
+pub(super) fn breaker_state(state: BreakerState) {
+    gauge!(BREAKER_STATE).set(match state {
+        BreakerState::Closed => 0.0,
+        BreakerState::HalfOpen => 1.0,
+        BreakerState::Open => 2.0,
+    });
+}
+
+pub(super) fn breaker_transition(to: BreakerState) {
+    counter!(BREAKER_TRANSITIONS, "to" => to.as_str()).increment(1);
 }
 
 /// One request on the wire. Counted when dropped, so that a cancelled one counts too.

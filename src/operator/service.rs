@@ -18,8 +18,8 @@ use super::stores::Stores;
 use crate::client::{Client, ClientOptions, Config, ConfigError, ConfigSource, Error};
 use crate::runtime::{
     Change, Controller, ControllerOptions, ElectionOptions, Elector, EventRecorder, Health, Kind,
-    Leadership, LeadershipWatch, ListWatch, Meta, ObjectKey, Priority, Queue, Scope, Shutdown,
-    Store, Telemetry,
+    Leadership, LeadershipWatch, ListWatch, Meta, ObjectKey, Pause, Priority, Queue, Scope,
+    Shutdown, Store, Telemetry,
 };
 
 /// How the operator is to run.
@@ -117,7 +117,7 @@ pub async fn run(options: Options) -> Result<(), RunError> {
 
     let stores = Stores::new();
     let queue = Queue::new("mysqlcluster");
-    queue.pause();
+    queue.pause(Pause::Standby);
     let watches_stop = Shutdown::new();
     let watches = start_watches(&client, &options, &stores, &queue, &health, &watches_stop);
 
@@ -151,6 +151,10 @@ pub async fn run(options: Options) -> Result<(), RunError> {
         events,
         leadership.clone(),
     );
+    let breaker = client.breaker();
+    if let Some(breaker) = breaker.clone() {
+        health.readiness("breaker".to_owned(), move || Ok(breaker.to_string()));
+    }
     let controller = Controller::new(
         "mysqlcluster",
         queue.clone(),
@@ -160,7 +164,8 @@ pub async fn run(options: Options) -> Result<(), RunError> {
             deadline: RECONCILE_DEADLINE,
         },
     )
-    .with_health(&health);
+    .with_health(&health)
+    .with_breaker(breaker);
     let mut controller = tokio::spawn(controller.run(stop.clone(), options.shutdown_grace));
     let elector_stop = Shutdown::new();
     let mut elector = tokio::spawn(elector.run(elector_stop.clone()));
@@ -241,7 +246,7 @@ async fn lead(
                         for cluster in stores.clusters.list().unwrap_or_default() {
                             queue.add(cluster.metadata.key(), Priority::Low);
                         }
-                        queue.resume();
+                        queue.resume(Pause::Standby);
                     }
                     changed = leadership.changed() => {
                         state = changed;
@@ -250,7 +255,7 @@ async fn lead(
                 }
             }
             Leadership::Standby { .. } | Leadership::Unknown => {
-                queue.pause();
+                queue.pause(Pause::Standby);
                 instances.clear();
             }
         }

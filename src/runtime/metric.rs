@@ -55,7 +55,7 @@ metrics_table! {
     WORKQUEUE_LONGEST = Gauge "workqueue_longest_running_processor_seconds" ["name"]
         "How long the longest running worker has held its key.";
     RECONCILE_TOTAL = Counter "reconcile_total" ["controller", "result"]
-        "Reconciles by result: done, requeue, transient, permanent, conflict, timeout or panic.";
+        "Reconciles by result: done, requeue, transient, permanent, conflict, interrupted, timeout or panic.";
     RECONCILE_DURATION = Histogram "reconcile_duration_seconds" ["controller"]
         "How long a reconcile took.";
     WATCH_EVENTS = Counter "mainstay_watch_events_total" ["kind", "type"]
@@ -83,7 +83,7 @@ metrics_table! {
     LEASE_REQUEST_DURATION = Histogram "mainstay_lease_request_duration_seconds" ["verb"]
         "How long requests for the lease took.";
     EVENTS_DROPPED = Counter "mainstay_events_dropped_total" ["reason"]
-        "Events that were not written: full (the queue), failed (the API server), shutdown.";
+        "Events that were not written: full (the queue), breaker (open), failed (the API server), shutdown.";
     PROCESS_CPU = Counter "process_cpu_seconds_total" []
         "CPU time used, user and system.";
     PROCESS_MEMORY = Gauge "process_resident_memory_bytes" []

@@ -33,7 +33,7 @@ pub use events::{EventRecorder, EventType, EventWriter, ObjectRef};
 pub use health::Health;
 pub use metric::{Metric, MetricKind, RUNTIME_METRICS, describe};
 pub use object::{Kind, Meta, ObjectKey, OwnerReference};
-pub use queue::{Priority, Queue};
+pub use queue::{Pause, Priority, Queue};
 pub use shutdown::Shutdown;
 pub use store::{NotSynced, Store};
 pub use telemetry::{LogFormat, Telemetry, init_tracing};

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::{OBJECT_LIMIT, on_collection, on_object};
 use crate::client::call::{Call, Subject, Verb, Wanted};
+use crate::client::limiter::Priority;
 use crate::client::request::ReplyBody;
 use crate::client::watch::WatchStream;
 use crate::client::{Client, Error, ListOptions, Resource, WatchOptions};
@@ -129,6 +130,7 @@ impl Client {
             namespace: None,
             key: String::new(),
             gvk: "version".to_owned(),
+            priority: Priority::Normal,
         };
         let call = Call::new(subject, Method::GET, "/version".to_owned(), OBJECT_LIMIT);
         let version: Version = self.run_and_decode(&call).await?;

@@ -21,9 +21,9 @@ use super::backoff::Jitter;
 use super::health::Health;
 use super::metric;
 use super::object::ObjectKey;
-use super::queue::{Finish, Queue};
+use super::queue::{Finish, Pause, Queue};
 use super::shutdown::Shutdown;
-use crate::client;
+use crate::client::{self, BreakerState, BreakerWatch};
 use slots::Slots;
 
 /// What a reconcile that succeeded asks for.
@@ -47,6 +47,10 @@ pub enum ReconcileError {
     /// It lost an optimistic write: tried again at once, a few times.
     #[error("{0}")]
     Conflict(String),
+    /// What stopped it concerns no object: the circuit breaker opened, or leadership ended. Tried
+    /// again soon, and not counted as a failure of its key.
+    #[error("{0}")]
+    Interrupted(String),
 }
 
 impl From<client::Error> for ReconcileError {
@@ -58,6 +62,9 @@ impl From<client::Error> for ReconcileError {
             error if error.is_conflict() => Self::Conflict(message),
             client::Error::Invalid { .. } | client::Error::Request { .. } => {
                 Self::Permanent(message)
+            }
+            client::Error::BreakerOpen { .. } | client::Error::Fenced { .. } => {
+                Self::Interrupted(message)
             }
             _ => Self::Transient(message),
         }
@@ -99,6 +106,7 @@ pub struct Controller<R> {
     reconciler: Arc<R>,
     options: ControllerOptions,
     slots: Arc<Slots>,
+    breaker: Option<BreakerWatch>,
 }
 
 /// How a run ended, as its metric names it.
@@ -128,7 +136,14 @@ impl<R: Reconciler> Controller<R> {
             reconciler,
             options,
             slots,
+            breaker: None,
         }
+    }
+
+    /// Starts no reconcile while the client's circuit breaker is open.
+    #[must_use]
+    pub fn with_breaker(self, breaker: Option<BreakerWatch>) -> Self {
+        Self { breaker, ..self }
     }
 
     /// Registers the liveness of the workers, which names a run that ignores its deadline.
@@ -149,6 +164,7 @@ impl<R: Reconciler> Controller<R> {
     pub async fn run(self, shutdown: Shutdown, grace: Duration) -> usize {
         let mut workers = JoinSet::new();
         let queue = self.queue.clone();
+        let breaker = self.breaker.clone();
         let count = self.options.workers;
         let controller = Arc::new(self);
         for slot in 0..count {
@@ -158,6 +174,7 @@ impl<R: Reconciler> Controller<R> {
             biased;
             () = shutdown.triggered() => {}
             () = queue.drive_timer() => {}
+            () = follow_breaker(&queue, breaker) => {}
             () = join(&mut workers) => {}
         }
         queue.drain();
@@ -213,6 +230,9 @@ impl<R: Reconciler> Controller<R> {
             Run::Ended(Err(ReconcileError::Conflict(error))) => {
                 tracing::debug!(%error, ?again, "lost a write to a newer one");
             }
+            Run::Ended(Err(ReconcileError::Interrupted(error))) => {
+                tracing::debug!(%error, ?again, "interrupted");
+            }
             Run::Ended(Err(error)) => {
                 tracing::warn!(%error, result, ?again, "reconcile failed");
             }
@@ -229,8 +249,24 @@ fn classify(run: &Run) -> (&'static str, Finish) {
         Run::Ended(Err(ReconcileError::Transient(_))) => ("transient", Finish::Failed),
         Run::Ended(Err(ReconcileError::Permanent(_))) => ("permanent", Finish::Permanent),
         Run::Ended(Err(ReconcileError::Conflict(_))) => ("conflict", Finish::Conflict),
+        Run::Ended(Err(ReconcileError::Interrupted(_))) => ("interrupted", Finish::Interrupted),
         Run::TimedOut => ("timeout", Finish::Failed),
         Run::Panicked(_) => ("panic", Finish::Failed),
+    }
+}
+
+/// Pauses the queue while the breaker is open. Never ends.
+async fn follow_breaker(queue: &Queue, breaker: Option<BreakerWatch>) {
+    let Some(mut breaker) = breaker else {
+        return std::future::pending().await;
+    };
+    let mut state = breaker.current();
+    loop {
+        match state {
+            BreakerState::Open => queue.pause(Pause::Breaker),
+            BreakerState::HalfOpen | BreakerState::Closed => queue.resume(Pause::Breaker),
+        }
+        state = breaker.changed_from(state).await;
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::client::testing::{FakeServer, Reply};
 use crate::runtime::queue::Priority;
 use crate::runtime::telemetry::Telemetry;
 use std::sync::Mutex;
@@ -176,5 +177,45 @@ fn errors_of_the_client_decide_when_to_try_again() {
     };
     assert!(matches!(invalid.into(), ReconcileError::Permanent(_)));
     let fenced = client::Error::Fenced { what: what() };
-    assert!(matches!(fenced.into(), ReconcileError::Transient(_)));
+    assert!(matches!(fenced.into(), ReconcileError::Interrupted(_)));
+    let open = client::Error::BreakerOpen { what: what() };
+    assert!(matches!(open.into(), ReconcileError::Interrupted(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_reconcile_starts_while_the_breaker_is_open_and_keys_go_on_coalescing() {
+    let server = FakeServer::new(|_| Reply::json("{}"));
+    server.refuse(usize::MAX);
+    let client = server.client();
+    let queue = Queue::new("test");
+    let reconciler = Arc::new(Scripted::default());
+    let options = ControllerOptions {
+        workers: 4,
+        deadline: Duration::from_mins(2),
+    };
+    let controller = Controller::new("test", queue.clone(), Arc::clone(&reconciler), options)
+        .with_breaker(client.breaker());
+    let shutdown = Shutdown::new();
+    let run = tokio::spawn(controller.run(shutdown.clone(), Duration::ZERO));
+    let mut breaker = client.breaker().unwrap();
+    tokio::select! {
+        _ = client.get::<serde_json::Value>(client::POD, Some("ns"), "a") => panic!("answered"),
+        state = breaker.changed_from(BreakerState::Closed) => assert_eq!(state, BreakerState::Open),
+    }
+    tokio::task::yield_now().await;
+    let opened = Instant::now();
+    for _ in 0..10 {
+        queue.add(key("a"), Priority::High);
+    }
+    while reconciler.runs("a").is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let pause = reconciler.runs("a")[0] - opened;
+    assert!(
+        pause > Duration::from_millis(900) && pause < Duration::from_millis(1300),
+        "when it may try again: {pause:?}"
+    );
+    shutdown.trigger();
+    run.await.unwrap();
+    assert_eq!(reconciler.runs("a").len(), 1, "once");
 }

@@ -247,7 +247,8 @@ impl<T: Target> Writer<'_, T> {
         }
         if let Err(error) = result {
             tracing::debug!(%error, reason = act.event.reason, "an Event was not written");
-            dropped("failed", 1);
+            let open = matches!(error, Error::BreakerOpen { .. });
+            dropped(if open { "breaker" } else { "failed" }, 1);
         }
     }
 }

@@ -32,6 +32,21 @@ pub(crate) enum Finish {
     Conflict,
     /// It failed: again after a backoff.
     Failed,
+    /// It was kept from its work by what concerns no key: again soon, as if it had not run.
+    Interrupted,
+}
+
+/// Pause before the run that follows an interrupted one. What interrupts also pauses the queue; this
+/// bounds the runs until it does.
+pub(super) const INTERRUPTED: Duration = Duration::from_secs(1);
+
+/// Why a queue hands out no keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// This replica does not lead.
+    Standby,
+    /// The circuit breaker is open.
+    Breaker,
 }
 
 /// A key that was handed out.
@@ -64,7 +79,8 @@ pub(super) struct Core {
     ticket: u64,
     /// Items handed out since an aged one went first.
     since_aged: u8,
-    paused: bool,
+    /// By [`Pause`].
+    paused: [bool; 2],
     draining: bool,
     jitter: Jitter,
 }
@@ -112,7 +128,7 @@ impl Core {
             running: HashMap::new(),
             ticket: 0,
             since_aged: 0,
-            paused: false,
+            paused: [false; 2],
             draining: false,
             jitter,
         }
@@ -217,7 +233,7 @@ impl Core {
     /// Hands out the next key, which is then on a worker until [`done`](Self::done). `None` when
     /// nothing is ready, and while paused or draining. Call [`promote`](Self::promote) first.
     pub(super) fn take(&mut self, now: Instant) -> Option<Item> {
-        if self.paused || self.draining {
+        if self.paused.contains(&true) || self.draining {
             return None;
         }
         let place = self.next_place(now)?;
@@ -281,6 +297,19 @@ impl Core {
                 conflicts = entry.conflicts + 1;
                 again = Some(Again::merge(again, now, entry.priority));
             }
+            Finish::Interrupted => {
+                conflicts = entry.conflicts;
+                let held = |at: Instant, priority| match &retry {
+                    Some(retry) if priority < Priority::High => at.max(retry.hold()),
+                    _ => at,
+                };
+                let asked = again.map(|asked| Again {
+                    at: held(asked.at, asked.priority),
+                    ..asked
+                });
+                let at = held(now + INTERRUPTED, entry.priority);
+                again = Some(Again::merge(asked, at, entry.priority));
+            }
             Finish::Failed | Finish::Conflict => {
                 conflicts = entry.conflicts;
                 let mut failed = retry.unwrap_or_default();
@@ -305,8 +334,8 @@ impl Core {
         Some(again.at.saturating_duration_since(now))
     }
 
-    pub(super) fn pause(&mut self, paused: bool) {
-        self.paused = paused;
+    pub(super) fn pause(&mut self, why: Pause, paused: bool) {
+        self.paused[why as usize] = paused;
     }
 
     /// No key is handed out any more; what is added is still recorded, so that

@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use self::core::Core;
+pub use self::core::Pause;
 pub(super) use self::core::{Finish, Item, Left};
 use super::backoff::Jitter;
 use super::object::ObjectKey;
@@ -92,15 +93,15 @@ impl Queue {
         self.len() == 0
     }
 
-    /// Hands out no key until [`resume`](Self::resume). Keys go on coalescing, and runs in progress
-    /// go on.
-    pub fn pause(&self) {
-        self.lock().pause(true);
+    /// Hands out no key until [`resume`](Self::resume) for the same reason. Keys go on coalescing, and
+    /// runs in progress go on.
+    pub fn pause(&self, why: Pause) {
+        self.lock().pause(why, true);
     }
 
-    /// Ends a [`pause`](Self::pause).
-    pub fn resume(&self) {
-        self.lock().pause(false);
+    /// Ends a [`pause`](Self::pause); one for another reason goes on.
+    pub fn resume(&self, why: Pause) {
+        self.lock().pause(why, false);
         self.shared.work.notify_one();
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tokio::time::Instant;
 
-use super::core::{AGE_LIMIT, CONFLICT_RETRIES, Core, Finish};
+use super::core::{AGE_LIMIT, CONFLICT_RETRIES, Core, Finish, INTERRUPTED, Pause};
 use super::retry::{BACKOFF_CAP, BACKOFF_INITIAL, HOLD_LIMIT};
 use super::{Jitter, Priority};
 use crate::runtime::ObjectKey;
@@ -45,6 +45,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => duration().prop_map(Finish::SuccessAfter),
         1 => Just(Finish::Permanent),
         2 => Just(Finish::Conflict),
+        2 => Just(Finish::Interrupted),
         5 => Just(Finish::Failed),
     ];
     prop_oneof![
@@ -167,6 +168,15 @@ impl World {
                 model.hold = None;
                 return Ok(());
             }
+            Finish::Interrupted => {
+                // As if it had not run: nothing is counted, nothing forgotten.
+                model.conflicts = conflicts;
+                model.asks.push((now + INTERRUPTED, priority));
+                prop_assert_eq!(until, model.until);
+                let expected = model.at().map(|at| at.saturating_duration_since(now));
+                prop_assert_eq!(again, expected);
+                return Ok(());
+            }
             Finish::Conflict | Finish::Failed => {
                 model.conflicts = conflicts;
                 true
@@ -237,7 +247,7 @@ impl World {
             Op::Advance(by) => self.now += by,
             Op::Pause(paused) => {
                 self.paused = paused;
-                self.core.pause(paused);
+                self.core.pause(Pause::Standby, paused);
             }
         }
         self.check()

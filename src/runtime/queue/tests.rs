@@ -107,7 +107,7 @@ async fn the_earliest_delay_wins_and_an_add_makes_it_ready_now_cr_1720() {
 #[tokio::test(start_paused = true)]
 async fn a_paused_queue_coalesces_and_hands_out_after_it_resumes() {
     let queue = Queue::new("test");
-    queue.pause();
+    queue.pause(Pause::Standby);
     let served = Arc::new(AtomicUsize::new(0));
     let (counter, script) = (Arc::clone(&served), queue.clone());
     let work = serve(&queue, 2, move |_| {
@@ -122,7 +122,7 @@ async fn a_paused_queue_coalesces_and_hands_out_after_it_resumes() {
         }
         assert_eq!(served.load(Ordering::Relaxed), 0);
         assert_eq!(script.len(), 2);
-        script.resume();
+        script.resume(Pause::Standby);
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(served.load(Ordering::Relaxed), 2);
         script.drain();
@@ -249,11 +249,11 @@ async fn keys_that_become_ready_together_run_on_all_workers() {
         let queue = queue.clone();
         tokio::spawn(async move { queue.drive_timer().await })
     };
-    queue.pause();
+    queue.pause(Pause::Standby);
     queue.add(key("a"), Priority::Normal);
     queue.add(key("b"), Priority::Normal);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    queue.resume();
+    queue.resume(Pause::Standby);
     tokio::time::sleep(Duration::from_secs(1)).await;
     // And by the timer, which is running already and sleeps towards a later time.
     let begun = Instant::now();

@@ -59,12 +59,21 @@ impl Remote {
             scope,
         }
     }
+
+    /// While the circuit breaker is open nothing is asked, and no failure counted; then this loop is
+    /// one of those that try.
+    async fn leave_alone(&self) {
+        if let Some(mut breaker) = self.client.breaker() {
+            breaker.not_open().await;
+        }
+    }
 }
 
 impl Source for Remote {
     type Frames = WatchStream;
 
     async fn page(&self, request: PageRequest) -> Result<ListPage, Error> {
+        self.leave_alone().await;
         let options = ListOptions {
             label_selector: self.scope.label_selector.clone(),
             field_selector: self.scope.field_selector.clone(),
@@ -77,6 +86,7 @@ impl Source for Remote {
     }
 
     async fn watch(&self, request: WatchRequest) -> Result<WatchStream, Error> {
+        self.leave_alone().await;
         let options = WatchOptions {
             label_selector: self.scope.label_selector.clone(),
             field_selector: self.scope.field_selector.clone(),
