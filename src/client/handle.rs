@@ -5,7 +5,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 
 use super::breaker::{Breaker, BreakerWatch};
 use super::credentials::Credentials;
@@ -32,6 +32,8 @@ pub(super) struct Shared {
     namespace: String,
     pub(super) user_agent: HeaderValue,
     pub(super) credentials: Arc<Credentials>,
+    /// Sent with each request.
+    pub(super) impersonation: HeaderMap,
 }
 
 /// A connection with its limits.
@@ -88,6 +90,7 @@ impl Client {
                 user_agent: HeaderValue::try_from(options.user_agent)
                     .expect("checked with the other options"),
                 credentials: Credentials::new(config.auth, identity),
+                impersonation: config.impersonation,
             }),
             lane: Arc::new(Lane {
                 transport,

@@ -249,6 +249,7 @@ impl Client {
             transport::url(&self.shared.server, &call.path_and_query).map_err(impossible)?;
         let headers = request.headers_mut();
         *headers = call.headers.clone();
+        headers.extend(self.shared.impersonation.clone());
         headers.insert(header::USER_AGENT, self.shared.user_agent.clone());
         if let Some(header) = authorization.header {
             headers.insert(header::AUTHORIZATION, header);

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use http::HeaderMap;
+
 use super::{Config, ConfigError, Environment, TlsSettings, Trust};
 use crate::client::credentials::Auth;
 use crate::client::transport::tls;
@@ -71,6 +73,8 @@ pub(super) fn load(environment: &Environment) -> Result<Option<Config>, ConfigEr
             file: token,
             fallback: None,
         },
+        proxy: None,
+        impersonation: HeaderMap::new(),
     }))
 }
 

@@ -16,6 +16,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use http::HeaderMap;
 use rustls::pki_types::CertificateDer;
 use rustls::sign::CertifiedKey;
 
@@ -24,6 +25,7 @@ pub use error::ConfigError;
 use super::credentials::Auth;
 use kubeconfig::Kubeconfig;
 use proxy::ProxyEnvironment;
+pub(super) use proxy::{Protocol, Proxy};
 
 /// Where to look for the API server.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +47,9 @@ pub struct Config {
     pub origin: String,
     pub(super) tls: TlsSettings,
     pub(super) auth: Auth,
+    pub(super) proxy: Option<Proxy>,
+    /// `Impersonate-…` headers of each request.
+    pub(super) impersonation: HeaderMap,
 }
 
 /// How the server is verified, and the certificate that we show it.
@@ -101,14 +106,16 @@ impl Config {
             namespace: "default".to_owned(),
             tls: TlsSettings::default(),
             auth: Auth::None,
+            proxy: None,
+            impersonation: HeaderMap::new(),
         }
     }
 
     fn load_from(source: &ConfigSource, environment: &Environment) -> Result<Self, ConfigError> {
-        let config = Self::find(source, environment)?;
+        let mut config = Self::find(source, environment)?;
         // A URL that does not parse is refused by whoever reads it from its file.
-        if let Ok(server) = config.server.parse() {
-            environment.proxy.check(&server)?;
+        if let (None, Ok(server)) = (&config.proxy, config.server.parse()) {
+            config.proxy = environment.proxy.proxy_for(&server)?;
         }
         Ok(config)
     }

@@ -1,9 +1,122 @@
-//! Whether the environment asks to go through a proxy. Mainstay does not speak through one yet, so
-//! it says so instead of going around it.
+//! The proxy on the way to the API server, if any: `proxy-url` of the kubeconfig, else the variables
+//! of the environment.
 
+use std::fmt;
 use std::net::IpAddr;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderValue, Uri};
+use percent_encoding::percent_decode_str;
+
 use super::ConfigError;
+use crate::client::secret::Secret;
+
+/// A proxy that connections are made through.
+#[derive(Clone)]
+pub(in crate::client) struct Proxy {
+    pub(in crate::client) protocol: Protocol,
+    /// Scheme, host and port; no user.
+    pub(in crate::client) address: Uri,
+    user: Option<(String, Secret)>,
+}
+
+/// What a proxy speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::client) enum Protocol {
+    /// HTTP CONNECT.
+    Http,
+    /// HTTP CONNECT over TLS.
+    Https,
+    /// SOCKS 5; the proxy resolves names.
+    Socks5,
+}
+
+impl Proxy {
+    /// From a URL such as `http://user:password@proxy:3128`. What is wrong with it is said without
+    /// quoting it: it may hold a password.
+    pub(in crate::client) fn parse(url: &str) -> Result<Self, String> {
+        let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+        let (protocol, default_port) = match scheme.to_ascii_lowercase().as_str() {
+            "http" => (Protocol::Http, 80),
+            "https" => (Protocol::Https, 443),
+            "socks5" | "socks5h" => (Protocol::Socks5, 1080),
+            _ => return Err("its scheme must be http, https or socks5".to_owned()),
+        };
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let (user, host) = match authority.rsplit_once('@') {
+            Some((user, host)) => (Some(user), host),
+            None => (None, authority),
+        };
+        let host: http::uri::Authority = host
+            .parse()
+            .map_err(|_| "it is no URL such as http://proxy:3128".to_owned())?;
+        let port = match host.as_str().strip_prefix(host.host()) {
+            Some("") => default_port,
+            _ => host.port_u16().ok_or("its port is no number up to 65535")?,
+        };
+        let address = format!("{}://{}:{port}", protocol.scheme(), host.host());
+        let decoded = |text: &str| {
+            let text = percent_decode_str(text).decode_utf8();
+            text.map(|text| text.into_owned())
+                .map_err(|_| "user and password must be UTF-8, percent-encoded".to_owned())
+        };
+        let user = match user {
+            None | Some("") => None,
+            Some(user) => {
+                let (name, password) = user.split_once(':').unwrap_or((user, ""));
+                Some((decoded(name)?, Secret::new(decoded(password)?)))
+            }
+        };
+        Ok(Self {
+            protocol,
+            address: address
+                .parse()
+                .map_err(|_| "it is no URL such as http://proxy:3128".to_owned())?,
+            user,
+        })
+    }
+
+    /// User and password, where there are any.
+    pub(in crate::client) fn user(&self) -> Option<(&str, &Secret)> {
+        self.user.as_ref().map(|(name, secret)| (&**name, secret))
+    }
+
+    /// `Proxy-Authorization`, where there is a user.
+    pub(in crate::client) fn authorization(&self) -> Option<HeaderValue> {
+        let (name, password) = self.user()?;
+        let basic = STANDARD.encode(format!("{name}:{}", password.expose()));
+        let mut value = HeaderValue::from_str(&format!("Basic {basic}")).ok()?;
+        value.set_sensitive(true);
+        Some(value)
+    }
+}
+
+impl Protocol {
+    fn scheme(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+            Self::Socks5 => "socks5",
+        }
+    }
+}
+
+impl fmt::Display for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = self
+            .address
+            .authority()
+            .map_or("", |authority| authority.as_str());
+        write!(f, "{}://{host}", self.protocol.scheme())
+    }
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 /// The proxy variables, as Go programs read them (upper case first, then lower case).
 #[derive(Clone, Debug, Default)]
@@ -27,8 +140,8 @@ impl ProxyEnvironment {
         }
     }
 
-    /// Refuses a server that kubectl would reach through a proxy.
-    pub(super) fn check(&self, server: &http::Uri) -> Result<(), ConfigError> {
+    /// The proxy by which kubectl would reach this server.
+    pub(super) fn proxy_for(&self, server: &Uri) -> Result<Option<Proxy>, ConfigError> {
         let (variable, proxy) = if server.scheme_str() == Some("http") {
             ("HTTP_PROXY", &self.http)
         } else {
@@ -36,20 +149,24 @@ impl ProxyEnvironment {
         };
         let host = server.host().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
+        let port = server.port_u16().or(match server.scheme_str() {
+            Some("http") => Some(80),
+            _ => Some(443),
+        });
         let excluded = || {
             let list = self.excluded.as_deref().unwrap_or_default();
             list.split(',')
-                .any(|entry| matches(entry.trim(), host, server.port_u16()))
+                .any(|entry| matches(entry.trim(), host, port))
         };
-        if proxy.is_none() || is_local(host) || excluded() {
-            return Ok(());
+        let Some(proxy) = proxy else {
+            return Ok(None);
+        };
+        if is_local(host) || excluded() {
+            return Ok(None);
         }
-        Err(ConfigError::Environment {
-            variable,
-            problem: format!(
-                "proxies are not supported yet; add {host} to NO_PROXY or unset {variable}"
-            ),
-        })
+        let proxy = Proxy::parse(proxy)
+            .map_err(|problem| ConfigError::Environment { variable, problem })?;
+        Ok(Some(proxy))
     }
 }
 
@@ -114,23 +231,26 @@ fn contains(network: IpAddr, bits: u32, ip: IpAddr) -> bool {
 mod tests {
     use super::*;
 
-    fn refused(no_proxy: &str, server: &str) -> bool {
+    fn proxied(no_proxy: &str, server: &str) -> bool {
         let environment = ProxyEnvironment {
             https: Some("http://proxy:3128".to_owned()),
             http: None,
             excluded: Some(no_proxy.to_owned()),
         };
-        environment.check(&server.parse().unwrap()).is_err()
+        environment
+            .proxy_for(&server.parse().unwrap())
+            .unwrap()
+            .is_some()
     }
 
     #[test]
-    fn a_proxy_that_would_be_used_is_refused_not_ignored() {
-        assert!(refused("", "https://api.example.com"));
+    fn https_and_http_have_a_proxy_each_and_the_loopback_has_none() {
+        assert!(proxied("", "https://api.example.com"));
         assert!(
-            !refused("", "http://api.example.com"),
+            !proxied("", "http://api.example.com"),
             "HTTPS_PROXY is for https only"
         );
-        assert!(!refused("", "https://127.0.0.1:6443") && !refused("", "https://[::1]:6443"));
+        assert!(!proxied("", "https://127.0.0.1:6443") && !proxied("", "https://[::1]:6443"));
     }
 
     #[test]
@@ -142,7 +262,7 @@ mod tests {
             ".example.com",
             "EXAMPLE.com:443",
         ] {
-            assert!(!refused(entry, "https://api.example.com:443"), "{entry}");
+            assert!(!proxied(entry, "https://api.example.com:443"), "{entry}");
         }
         for entry in [
             "ample.com",
@@ -150,7 +270,7 @@ mod tests {
             ".api.example.com",
             "10.0.0.0/8",
         ] {
-            assert!(refused(entry, "https://api.example.com:443"), "{entry}");
+            assert!(proxied(entry, "https://api.example.com:443"), "{entry}");
         }
         for entry in [
             "10.1.2.3",
@@ -159,7 +279,7 @@ mod tests {
             "10.1.2.3/32",
             "10.1.2.3:443",
         ] {
-            assert!(!refused(entry, "https://10.1.2.3:443"), "{entry}");
+            assert!(!proxied(entry, "https://10.1.2.3:443"), "{entry}");
         }
         for entry in [
             "10.1.2.4",
@@ -168,8 +288,41 @@ mod tests {
             "10.1.2.3/33",
             "10.1.2.3:6443",
         ] {
-            assert!(refused(entry, "https://10.1.2.3:443"), "{entry}");
+            assert!(proxied(entry, "https://10.1.2.3:443"), "{entry}");
         }
-        assert!(!refused("fd00::/8", "https://[fd00::1]:443"));
+        assert!(!proxied("fd00::/8", "https://[fd00::1]:443"));
+    }
+
+    #[test]
+    fn a_proxy_is_understood_and_its_password_never_shown() {
+        let proxy = Proxy::parse("http://me:p%40ss@proxy.example.com").unwrap();
+        assert_eq!(proxy.address, "http://proxy.example.com:80");
+        let (user, password) = proxy.user().unwrap();
+        assert_eq!((user, password.expose()), ("me", "p@ss"));
+        assert_eq!(proxy.authorization().unwrap(), "Basic bWU6cEBzcw==");
+        assert_eq!(
+            format!("{proxy:?} {proxy}"),
+            "http://proxy.example.com:80 http://proxy.example.com:80"
+        );
+
+        let proxy = Proxy::parse("proxy:3128").unwrap();
+        assert_eq!(
+            (proxy.protocol, proxy.address.port_u16()),
+            (Protocol::Http, Some(3128))
+        );
+        let proxy = Proxy::parse("socks5h://[fd00::1]").unwrap();
+        assert_eq!(
+            (proxy.protocol, proxy.address.port_u16()),
+            (Protocol::Socks5, Some(1080))
+        );
+        for wrong in [
+            "ftp://u:hunter2@a",
+            "http://u:hunter2@",
+            "http://u:hunter2@a:b",
+            "http://u:hunter2%ff@a",
+        ] {
+            let problem = Proxy::parse(wrong).unwrap_err();
+            assert!(!problem.contains("hunter2"), "{problem}");
+        }
     }
 }

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use http::HeaderMap;
 
 use super::kubeconfig::{Cluster, Entries, Entry, Kubeconfig};
-use super::{Config, ConfigError, TlsSettings, Trust, user};
+use super::{Config, ConfigError, Proxy, TlsSettings, Trust, user};
 use crate::client::credentials::Auth;
 use crate::client::transport::tls;
 
@@ -34,12 +35,19 @@ pub(super) fn resolve(files: &Kubeconfig, context: Option<&str>) -> Result<Confi
     let cluster_at = Place::new(cluster, name, format!("clusters[{cluster_name}].cluster"));
     let (server, mut tls) = resolve_cluster(&cluster.value, &cluster_at)?;
 
+    let proxy = text(cluster.value.proxy_url.as_ref())
+        .map(Proxy::parse)
+        .transpose();
+    let proxy = proxy.map_err(|problem| cluster_at.problem("proxy-url", problem))?;
+
+    let mut impersonation = HeaderMap::new();
     let auth = match text(entry.value.user.as_ref()) {
         None => Auth::None,
         Some(user_name) => {
             let user = find(&files.users, user_name, &at, "user")?;
             let user_at = Place::new(user, name, format!("users[{user_name}].user"));
             user::refuse_unsupported(&user.value, &user_at)?;
+            impersonation = user::impersonation(&user.value, &user_at)?;
             tls.identity = user::client_certificate(&user.value, &user_at)?;
             user::authentication(&user.value, &user_at, &cluster.value, &cluster_at)?
         }
@@ -52,6 +60,8 @@ pub(super) fn resolve(files: &Kubeconfig, context: Option<&str>) -> Result<Confi
         origin: format!("context {name:?} of {}", entry.file.display()),
         tls,
         auth,
+        proxy,
+        impersonation,
     })
 }
 
@@ -141,10 +151,6 @@ fn resolve_cluster(
     cluster: &Cluster,
     at: &Place<'_>,
 ) -> Result<(String, TlsSettings), ConfigError> {
-    if text(cluster.proxy_url.as_ref()).is_some() {
-        let problem = "proxies are not supported yet; use a server that is reached directly";
-        return Err(at.problem("proxy-url", problem));
-    }
     let server = text(cluster.server.as_ref()).ok_or_else(|| at.problem("server", "is missing"))?;
     let uri = server
         .parse::<http::Uri>()
@@ -248,8 +254,8 @@ pub(super) mod tests {
             ),
             ("{server: 'https://u:p@a'}", "server: holds a user name"),
             (
-                "{server: 'https://a', proxy-url: 'http://p'}",
-                "proxy-url: proxies are not supported",
+                "{server: 'https://a', proxy-url: 'ftp://p'}",
+                "proxy-url: its scheme must be",
             ),
             (
                 "{server: 'https://a', certificate-authority: gone.pem}",

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rustls::sign::CertifiedKey;
 
 use super::ConfigError;
@@ -20,29 +22,39 @@ pub(super) fn refuse_unsupported(user: &User, at: &Place<'_>) -> Result<(), Conf
         let problem = format!("{:?} was removed from Kubernetes; use exec", provider.name);
         return Err(at.problem("auth-provider", problem));
     }
-    let impersonation = [
-        ("as", text(user.impersonate.as_ref()).is_some()),
-        ("as-uid", text(user.impersonate_uid.as_ref()).is_some()),
-        (
-            "as-groups",
-            user.impersonate_groups
-                .as_ref()
-                .is_some_and(|list| !list.is_empty()),
-        ),
-        (
-            "as-user-extra",
-            user.impersonate_extra
-                .as_ref()
-                .is_some_and(|map| !map.is_empty()),
-        ),
-    ];
-    match impersonation.iter().find(|(_, used)| *used) {
-        Some((key, _)) => {
-            let problem = "impersonation is not supported yet; use a user of its own";
-            Err(at.problem(key, problem))
-        }
-        None => Ok(()),
+    Ok(())
+}
+
+/// The headers by which another user is acted as (`as`, `as-uid`, `as-groups`, `as-user-extra`).
+pub(super) fn impersonation(user: &User, at: &Place<'_>) -> Result<HeaderMap, ConfigError> {
+    let mut headers = HeaderMap::new();
+    let mut add = |key: &str, name: &str, value: &str| {
+        let problem = || at.problem(key, "holds what no HTTP header can carry");
+        let name = HeaderName::try_from(name).map_err(|_| problem())?;
+        headers.append(name, HeaderValue::try_from(value).map_err(|_| problem())?);
+        Ok::<_, ConfigError>(())
+    };
+    if let Some(name) = text(user.impersonate.as_ref()) {
+        add("as", "impersonate-user", name)?;
     }
+    if let Some(uid) = text(user.impersonate_uid.as_ref()) {
+        add("as-uid", "impersonate-uid", uid)?;
+    }
+    for group in user.impersonate_groups.iter().flatten() {
+        add("as-groups", "impersonate-group", group)?;
+    }
+    for (key, values) in user.impersonate_extra.iter().flatten() {
+        // Header names are case-insensitive and know few characters: the server decodes them.
+        let key = utf8_percent_encode(&key.to_lowercase(), NON_ALPHANUMERIC).to_string();
+        for value in values {
+            add("as-user-extra", &format!("impersonate-extra-{key}"), value)?;
+        }
+    }
+    if !headers.is_empty() && !headers.contains_key("impersonate-user") {
+        let problem = "is missing: as-uid, as-groups and as-user-extra need a user";
+        return Err(at.problem("as", problem));
+    }
+    Ok(headers)
 }
 
 /// The certificate and key that we show in the TLS handshake.
@@ -228,6 +240,27 @@ mod tests {
     }
 
     #[test]
+    fn impersonation_becomes_headers() {
+        let dir = tempfile::tempdir().unwrap();
+        let user =
+            "{as: jane, as-uid: '7', as-groups: [a, b], as-user-extra: {Scopes/x: [read, write]}}";
+        let headers = resolved(dir.path(), CLUSTER, user).unwrap().impersonation;
+        assert_eq!(
+            (&headers["impersonate-user"], &headers["impersonate-uid"]),
+            (&"jane".parse().unwrap(), &"7".parse().unwrap())
+        );
+        let all = |name: &str| {
+            headers
+                .get_all(name)
+                .iter()
+                .map(|v| v.to_str().unwrap())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(all("impersonate-group"), ["a", "b"]);
+        assert_eq!(all("impersonate-extra-scopes%2fx"), ["read", "write"]);
+    }
+
+    #[test]
     fn a_client_certificate_comes_with_its_key() {
         let dir = tempfile::tempdir().unwrap();
         let pair = rcgen::generate_simple_self_signed(["me".to_owned()]).unwrap();
@@ -254,15 +287,7 @@ mod tests {
     fn what_is_not_supported_is_refused_by_key() {
         let exec = "apiVersion: client.authentication.k8s.io/v1, command: c";
         for (user, words) in [
-            ("{as: root}".to_owned(), "user.as: impersonation"),
-            (
-                "{as-groups: [g]}".to_owned(),
-                "user.as-groups: impersonation",
-            ),
-            (
-                "{as-user-extra: {a: [b]}}".to_owned(),
-                "user.as-user-extra: impersonation",
-            ),
+            ("{as-groups: [g]}".to_owned(), "user.as: is missing"),
             (
                 "{auth-provider: {name: gcp}}".to_owned(),
                 "user.auth-provider: \"gcp\" was removed",

@@ -39,16 +39,23 @@ pub(super) struct Tcp {
 
 impl Tcp {
     pub(super) fn new() -> Self {
-        let mut connector = HttpConnector::new();
-        connector.enforce_http(false);
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        connector.set_keepalive(Some(TCP_KEEPALIVE));
-        connector.set_keepalive_interval(Some(TCP_KEEPALIVE_INTERVAL));
-        #[cfg(target_os = "linux")]
-        connector.set_tcp_user_timeout(Some(TCP_USER_TIMEOUT));
-        Self { connector }
+        Self {
+            connector: tcp_connector(),
+        }
     }
+}
+
+/// TCP with the bounds by which a dead link is noticed.
+pub(super) fn tcp_connector() -> HttpConnector {
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    connector.set_keepalive(Some(TCP_KEEPALIVE));
+    connector.set_keepalive_interval(Some(TCP_KEEPALIVE_INTERVAL));
+    #[cfg(target_os = "linux")]
+    connector.set_tcp_user_timeout(Some(TCP_USER_TIMEOUT));
+    connector
 }
 
 impl Dial for Tcp {

@@ -4,6 +4,7 @@
 //! TCP keep-alive. A transport sends a request once; whether to send it again is decided above.
 
 mod dial;
+mod proxy;
 pub(super) mod tls;
 
 use std::error::Error as _;
@@ -23,6 +24,7 @@ pub use dial::{Dial, Stream};
 
 use super::config::{Config, ConfigError};
 use dial::{Dialer, Tcp};
+use proxy::Through;
 use tls::Identity;
 
 /// Silence on a connection until it is pinged.
@@ -86,7 +88,11 @@ impl Transport {
                 builder.with_server_name_resolver(FixedServerNameResolver::new(name))
             }
         };
-        let dial = dial.unwrap_or_else(|| Arc::new(Tcp::new()));
+        let dial: Arc<dyn Dial> = match (dial, &config.proxy) {
+            (Some(dial), _) => dial,
+            (None, Some(proxy)) => Arc::new(Through::new(proxy.clone()).map_err(refused)?),
+            (None, None) => Arc::new(Tcp::new()),
+        };
         let connector = builder.enable_all_versions().wrap_connector(Dialer(dial));
         let current = RwLock::new(Current {
             client: http_client(connector.clone()),
