@@ -161,6 +161,11 @@ impl FakeServer {
         config
     }
 
+    /// Its certificate, PEM.
+    pub(crate) fn certificate(&self) -> &str {
+        self.0.certificate.as_deref().unwrap()
+    }
+
     /// A client over pipes in memory. With TLS the server has to be called `fake`.
     pub(crate) fn client(&self) -> Client {
         self.limited_client(ClientOptions::default())

@@ -6,7 +6,7 @@ use http::HeaderMap;
 
 use super::{Config, ConfigError, Environment, TlsSettings, Trust};
 use crate::client::credentials::Auth;
-use crate::client::transport::tls;
+use crate::client::transport::{CertificateFiles, tls};
 
 /// Where the kubelet mounts token, CA and namespace of the service account.
 pub(super) const SERVICE_ACCOUNT_DIRECTORY: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -53,8 +53,10 @@ pub(super) fn load(environment: &Environment) -> Result<Option<Config>, ConfigEr
     };
     let ca = directory.join("ca.crt");
     let roots = read(&ca)?;
-    let roots = tls::certificates(&roots)
-        .map_err(|problem| ConfigError::InCluster { file: ca, problem })?;
+    let roots = tls::certificates(&roots).map_err(|problem| ConfigError::InCluster {
+        file: ca.clone(),
+        problem,
+    })?;
     // Absent in pods that mount a token by hand; it is a default only.
     let namespace = std::fs::read_to_string(directory.join("namespace")).unwrap_or_default();
     let namespace = match namespace.trim() {
@@ -67,6 +69,10 @@ pub(super) fn load(environment: &Environment) -> Result<Option<Config>, ConfigEr
         origin: format!("service account of this pod ({})", directory.display()),
         tls: TlsSettings {
             trust: Trust::Roots(roots.into()),
+            files: CertificateFiles {
+                authority: Some(ca),
+                identity: None,
+            },
             ..TlsSettings::default()
         },
         auth: Auth::TokenFile {

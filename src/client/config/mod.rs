@@ -23,6 +23,7 @@ use rustls::sign::CertifiedKey;
 pub use error::ConfigError;
 
 use super::credentials::Auth;
+use super::transport::CertificateFiles;
 use kubeconfig::Kubeconfig;
 use proxy::ProxyEnvironment;
 pub(super) use proxy::{Protocol, Proxy};
@@ -59,6 +60,8 @@ pub(super) struct TlsSettings {
     /// Name to verify instead of the host in the URL (`tls-server-name`).
     pub(super) server_name: Option<String>,
     pub(super) identity: Option<Arc<CertifiedKey>>,
+    /// Where roots and identity came from, to read them again.
+    pub(super) files: CertificateFiles,
 }
 
 /// Whose signature makes a server's certificate good.

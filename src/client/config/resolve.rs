@@ -9,7 +9,7 @@ use http::HeaderMap;
 use super::kubeconfig::{Cluster, Entries, Entry, Kubeconfig};
 use super::{Config, ConfigError, Proxy, TlsSettings, Trust, user};
 use crate::client::credentials::Auth;
-use crate::client::transport::tls;
+use crate::client::transport::{CertificateFiles, tls};
 
 /// Resolves `context`, or the current one.
 pub(super) fn resolve(files: &Kubeconfig, context: Option<&str>) -> Result<Config, ConfigError> {
@@ -49,6 +49,7 @@ pub(super) fn resolve(files: &Kubeconfig, context: Option<&str>) -> Result<Confi
             user::refuse_unsupported(&user.value, &user_at)?;
             impersonation = user::impersonation(&user.value, &user_at)?;
             tls.identity = user::client_certificate(&user.value, &user_at)?;
+            tls.files.identity = user::certificate_files(&user.value, &user_at);
             user::authentication(&user.value, &user_at, &cluster.value, &cluster_at)?
         }
     };
@@ -93,6 +94,14 @@ impl<'a> Place<'a> {
     /// `path` as kubectl understands it: relative to the kubeconfig that names it.
     pub(super) fn path(&self, path: &str) -> PathBuf {
         self.file.parent().unwrap_or(Path::new("")).join(path)
+    }
+
+    /// The file that [`data`](Self::data) reads, where it reads one.
+    pub(super) fn file(&self, file: Option<&String>, inline: Option<&str>) -> Option<PathBuf> {
+        let inline = inline.filter(|inline| !inline.is_empty());
+        text(file)
+            .filter(|_| inline.is_none())
+            .map(|file| self.path(file))
     }
 
     /// The bytes of a `key-data` (base64), else of the file that `key` names. Returned with the key
@@ -185,9 +194,17 @@ fn resolve_cluster(
             Trust::Roots(roots.into())
         }
     };
+    let file = at.file(
+        cluster.certificate_authority.as_ref(),
+        cluster.certificate_authority_data.as_deref(),
+    );
     let tls = TlsSettings {
         trust,
         server_name,
+        files: CertificateFiles {
+            authority: file,
+            identity: None,
+        },
         identity: None,
     };
     Ok((server.trim_end_matches('/').to_owned(), tls))

@@ -82,6 +82,16 @@ pub(super) fn client_certificate(
     }
 }
 
+/// Where that certificate and key are, when both are files: one that is inline can't be rotated.
+pub(super) fn certificate_files(user: &User, at: &Place<'_>) -> Option<(PathBuf, PathBuf)> {
+    let certificate = at.file(
+        user.client_certificate.as_ref(),
+        user.client_certificate_data.as_deref(),
+    )?;
+    let key = user.client_key_data.as_ref().map(Secret::expose);
+    Some((certificate, at.file(user.client_key.as_ref(), key)?))
+}
+
 /// Bearer token, token file, basic or exec: at most one kind, as kubectl demands.
 pub(super) fn authentication(
     user: &User,

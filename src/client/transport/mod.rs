@@ -4,6 +4,7 @@
 //! TCP keep-alive. A transport sends a request once; whether to send it again is decided above.
 
 mod dial;
+mod files;
 mod proxy;
 pub(super) mod tls;
 
@@ -24,6 +25,8 @@ pub use dial::{Dial, Stream};
 
 use super::config::{Config, ConfigError};
 use dial::{Dialer, Tcp};
+pub(in crate::client) use files::CertificateFiles;
+use files::Reloader;
 use proxy::Through;
 use tls::Identity;
 
@@ -43,6 +46,7 @@ type HttpClient = legacy::Client<HttpsConnector<Dialer>, Full<Bytes>>;
 pub(super) struct Transport {
     connector: HttpsConnector<Dialer>,
     identity: Arc<Identity>,
+    reloader: Arc<Reloader>,
     current: RwLock<Current>,
 }
 
@@ -77,8 +81,11 @@ impl Transport {
         } else {
             tls::client_config(&config.tls.trust, Arc::clone(&identity))
         };
+        let (tls, roots) = tls.map_err(refused)?;
+        let files = config.tls.files.clone();
+        let reloader = Arc::new(Reloader::new(files, roots, Arc::clone(&identity)));
         let builder = HttpsConnectorBuilder::new()
-            .with_tls_config(tls.map_err(refused)?)
+            .with_tls_config(tls)
             .https_or_http();
         let builder = match &config.tls.server_name {
             None => builder,
@@ -101,6 +108,7 @@ impl Transport {
         Ok(Self {
             connector,
             identity,
+            reloader,
             current,
         })
     }
@@ -110,6 +118,7 @@ impl Transport {
         Self {
             connector: self.connector.clone(),
             identity: Arc::clone(&self.identity),
+            reloader: Arc::clone(&self.reloader),
             current: RwLock::new(Current {
                 client: http_client(self.connector.clone()),
                 identity_generation: self.identity.generation(),
@@ -122,11 +131,14 @@ impl Transport {
         &self,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, SendError> {
+        self.reloader.look(false);
         let client = self.client();
-        client
-            .request(request)
-            .await
-            .map_err(|error| SendError::new(&error))
+        client.request(request).await.map_err(|error| {
+            if error.is_connect() {
+                self.reloader.look(true);
+            }
+            SendError::new(&error)
+        })
     }
 
     /// Makes later requests use a new connection. Streams on the old one go on.

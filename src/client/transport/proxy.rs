@@ -34,7 +34,7 @@ impl Through {
         let tls = match proxy.protocol {
             Protocol::Http | Protocol::Socks5 => None,
             Protocol::Https => {
-                let config = tls::client_config(&Trust::System, Arc::new(Identity::default()))
+                let (config, _) = tls::client_config(&Trust::System, Arc::new(Identity::default()))
                     .map_err(|problem| format!("proxy {proxy}: {problem}"))?;
                 let builder = HttpsConnectorBuilder::new().with_tls_config(config);
                 let builder = builder.https_only().enable_http1();

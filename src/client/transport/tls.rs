@@ -5,8 +5,8 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rustls::client::ResolvesClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ResolvesClientCert, WebPkiServerVerifier};
 use rustls::crypto::{self, CryptoProvider};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -83,6 +83,18 @@ impl Identity {
         self.current().generation
     }
 
+    /// The same, unless it is shown already. Whether it was replaced.
+    pub(super) fn replace_if_other(&self, key: CertifiedKey) -> bool {
+        let shown = self
+            .current()
+            .key
+            .is_some_and(|shown| shown.cert == key.cert);
+        if !shown {
+            self.replace(key.into());
+        }
+        !shown
+    }
+
     pub(in crate::client) fn replace(&self, key: Arc<CertifiedKey>) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         current.key = Some(key);
@@ -100,11 +112,102 @@ impl ResolvesClientCert for Identity {
     }
 }
 
-/// The rustls configuration for servers trusted by `trust`. ALPN is set by the connector.
+/// The certificates that servers are verified by. Handshakes made after a replacement use the new
+/// ones; connections that stand are left alone.
+pub(super) struct Roots {
+    given: RwLock<(Arc<Vec<CertificateDer<'static>>>, Arc<WebPkiServerVerifier>)>,
+}
+
+impl Roots {
+    fn new(certificates: Arc<Vec<CertificateDer<'static>>>) -> Result<Self, String> {
+        let verifier = verifier(&certificates)?;
+        Ok(Self {
+            given: RwLock::new((certificates, verifier)),
+        })
+    }
+
+    /// Whether these are other certificates than before, and so are used from now on.
+    pub(super) fn replace(
+        &self,
+        certificates: Vec<CertificateDer<'static>>,
+    ) -> Result<bool, String> {
+        let mut given = self.given.write().unwrap_or_else(PoisonError::into_inner);
+        if *given.0 == certificates {
+            return Ok(false);
+        }
+        *given = (certificates.clone().into(), verifier(&certificates)?);
+        Ok(true)
+    }
+
+    fn current(&self) -> Arc<WebPkiServerVerifier> {
+        let given = self.given.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&given.1)
+    }
+}
+
+fn verifier(certificates: &[CertificateDer<'static>]) -> Result<Arc<WebPkiServerVerifier>, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates {
+        roots
+            .add(certificate.clone())
+            .map_err(|error| error.to_string())?;
+    }
+    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::new(provider()))
+        .build()
+        .map_err(|error| error.to_string())
+}
+
+impl fmt::Debug for Roots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Roots")
+    }
+}
+
+impl ServerCertVerifier for Roots {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.current()
+            .verify_server_cert(certificate, intermediates, name, ocsp, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.current()
+            .verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.current()
+            .verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.current().supported_verify_schemes()
+    }
+}
+
+/// The rustls configuration for servers trusted by `trust`, with the roots that can be replaced if they
+/// were given. ALPN is set by the connector.
 pub(super) fn client_config(
     trust: &Trust,
     identity: Arc<Identity>,
-) -> Result<ClientConfig, String> {
+) -> Result<(ClientConfig, Option<Arc<Roots>>), String> {
+    let mut replaceable = None;
     let provider = Arc::new(provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -115,16 +218,13 @@ pub(super) fn client_config(
             .with_custom_certificate_verifier(Arc::new(AnyServer(provider))),
         Trust::System => builder.with_root_certificates(system_roots()?),
         Trust::Roots(certificates) => {
-            let mut roots = RootCertStore::empty();
-            for certificate in certificates.iter() {
-                roots
-                    .add(certificate.clone())
-                    .map_err(|error| error.to_string())?;
-            }
-            builder.with_root_certificates(roots)
+            let roots = Arc::new(Roots::new(Arc::clone(certificates))?);
+            replaceable = Some(Arc::clone(&roots));
+            // Dangerous in name only: it verifies as rustls does.
+            builder.dangerous().with_custom_certificate_verifier(roots)
         }
     };
-    Ok(builder.with_client_cert_resolver(identity))
+    Ok((builder.with_client_cert_resolver(identity), replaceable))
 }
 
 fn system_roots() -> Result<RootCertStore, String> {
