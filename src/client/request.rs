@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::answer::{self, Cut, Status};
-use super::breaker::{self, judge};
+use super::breaker::judge;
 use super::call::{Call, Wanted};
 use super::credentials::Authorization;
 use super::fence::Closed;
@@ -132,13 +132,13 @@ impl Client {
         stage.enter(Stage::BREAKER);
         let permit = match limits {
             None => None,
-            Some(limits) => match limits.breaker.admit().await {
-                Ok(permit) => Some(permit),
-                Err(breaker::Open) => {
+            Some(limits) => {
+                let Ok(permit) = limits.breaker.admit().await else {
                     let what = call.subject.what.clone();
                     return (0, Err((Failure::Refused, Error::BreakerOpen { what })));
-                }
-            },
+                };
+                Some(permit)
+            }
         };
 
         // In-flight limit: watches do not count, nor do they wait behind requests that hang.

@@ -214,7 +214,7 @@ mod tests {
         let address = server.listen().await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let proxy = listener.local_addr().unwrap();
-        let served = tokio::spawn(async move {
+        let socks = tokio::spawn(async move {
             let (mut near, _) = listener.accept().await.unwrap();
             // Greeting with its methods; user and password are chosen.
             let mut greeting = [0; 2];
@@ -240,6 +240,6 @@ mod tests {
         get(&server, address, format!("socks5://me:secret@{proxy}"))
             .await
             .unwrap();
-        served.abort();
+        socks.abort();
     }
 }

@@ -135,7 +135,8 @@ impl Roots {
         if *given.0 == certificates {
             return Ok(false);
         }
-        *given = (certificates.clone().into(), verifier(&certificates)?);
+        let verifier = verifier(&certificates)?;
+        *given = (certificates.into(), verifier);
         Ok(true)
     }
 
