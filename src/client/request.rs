@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::answer::{self, Cut, Status};
-use super::breaker::{self, judge};
+use super::breaker::judge;
 use super::call::{Call, Wanted};
 use super::credentials::Authorization;
 use super::fence::Closed;
@@ -136,12 +136,9 @@ impl Client {
         stage.enter(Stage::BREAKER);
         let permit = match limits {
             None => None,
-            Some(limits) => match limits.breaker.admit().await {
-                Ok(permit) => Some(permit),
-                Err(breaker::Open) => {
-                    let what = call.subject.what.clone();
-                    return (0, Err((Failure::Refused, Error::BreakerOpen { what })));
-                }
+            Some(limits) => if let Ok(permit) = limits.breaker.admit().await { Some(permit) } else {
+                let what = call.subject.what.clone();
+                return (0, Err((Failure::Refused, Error::BreakerOpen { what })));
             },
         };
 

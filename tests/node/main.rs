@@ -134,9 +134,7 @@ impl World {
             if let Some(found) = look().await {
                 return found;
             }
-            if begun.elapsed() > LIMIT {
-                panic!("not within {LIMIT:?}: {what}\n{}", self.state());
-            }
+            assert!(begun.elapsed() <= LIMIT, "not within {LIMIT:?}: {what}\n{}", self.state());
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

@@ -16,7 +16,7 @@ const REST: Duration = Duration::from_mins(15);
 /// Until Events that were held back are written.
 const CALM_DOWN: Duration = Duration::from_secs(25);
 /// How long nothing may be written then.
-const QUIET: Duration = Duration::from_secs(60);
+const QUIET: Duration = Duration::from_mins(1);
 
 /// What a standard history is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

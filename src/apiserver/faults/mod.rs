@@ -71,6 +71,7 @@ impl Faults {
     }
 
     /// Adds a rule. Gives its number, for [`Faults::remove`].
+    #[must_use] 
     pub fn add(&self, rule: Rule) -> u64 {
         let mut rules = self.rules();
         let id = rules.next;
@@ -90,6 +91,7 @@ impl Faults {
     }
 
     /// Removes a rule; whether it was there.
+    #[must_use] 
     pub fn remove(&self, id: u64) -> bool {
         let mut rules = self.rules();
         let removed = rules.active.remove(&id).is_some();

@@ -116,7 +116,7 @@ impl Asked {
         for fault in &self.faults {
             match fault {
                 Fault::Delay { milliseconds } => {
-                    tokio::time::sleep(Duration::from_millis(*milliseconds)).await
+                    tokio::time::sleep(Duration::from_millis(*milliseconds)).await;
                 }
                 Fault::GoAway => control.wind_down(),
                 _ => {}

@@ -65,7 +65,7 @@ pub(super) fn options(query: &str) -> Result<(Options, bool), ApiError> {
             "labelSelector" => options.label_selector = text(),
             "fieldSelector" => options.field_selector = text(),
             "limit" => {
-                options.limit = number(&value)?.and_then(|limit: i64| u64::try_from(limit).ok())
+                options.limit = number(&value)?.and_then(|limit: i64| u64::try_from(limit).ok());
             }
             "continue" => options.continue_token = text(),
             "resourceVersion" => options.resource_version = text(),

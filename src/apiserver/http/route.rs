@@ -41,7 +41,7 @@ pub(super) fn route(path: &str) -> Option<Route> {
         ["faults", rest @ ..] => Some(Route::Faults(
             rest.iter().map(|part| (*part).to_owned()).collect(),
         )),
-        [] | ["api" | "apis"] | ["api", _] | ["apis", _] | ["apis", _, _] | ["openapi", ..] => {
+        [] | ["api" | "apis"] | ["api" | "apis", _] | ["apis", _, _] | ["openapi", ..] => {
             Some(Route::Document)
         }
         ["api", version, "watch", rest @ ..] => target("", version, rest, path).map(Route::Watch),

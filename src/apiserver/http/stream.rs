@@ -20,9 +20,9 @@ use crate::apiserver::{ApiError, ApiServer};
 /// Frames that are written at a time.
 const BATCH: usize = 128;
 /// Time between bookmarks of a quiet watch, as a real server has it.
-const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
+const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
 /// Shortest life of a watch whose client names none; it lives up to twice as long.
-const LIFE: Duration = Duration::from_secs(1800);
+const LIFE: Duration = Duration::from_mins(30);
 
 /// What is wrong with a stream on purpose.
 #[derive(Clone, Copy, Debug, Default)]

@@ -10,7 +10,7 @@ mod shape;
 mod structural;
 mod validate;
 
-pub(crate) use definition::{Definition, Version};
+pub(crate) use definition::Definition;
 pub(crate) use structural::Structural;
 
 #[cfg(test)]

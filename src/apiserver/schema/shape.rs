@@ -59,19 +59,16 @@ impl Pruner<'_> {
                         (None, None) => None,
                     },
                 };
-                match known {
-                    Some(inner) => {
-                        self.within(&field(&self.path, name), |this| {
-                            this.prune(value, inner, inner.is_some_and(|node| node.embedded));
-                        });
-                        true
+                if let Some(inner) = known {
+                    self.within(&field(&self.path, name), |this| {
+                        this.prune(value, inner, inner.is_some_and(|node| node.embedded));
+                    });
+                    true
+                } else {
+                    if !META.contains(&name.as_str()) || !self.path.is_empty() {
+                        self.unknown.push(field(&self.path, name));
                     }
-                    None => {
-                        if !META.contains(&name.as_str()) || !self.path.is_empty() {
-                            self.unknown.push(field(&self.path, name));
-                        }
-                        false
-                    }
+                    false
                 }
             }),
             Value::Array(items) => {
@@ -161,10 +158,10 @@ pub(super) fn default(node: &Node, value: &mut Value) {
             }
             for (name, value) in fields.iter_mut() {
                 if let Some(property) = node.properties.get(name) {
-                    self::default(property, value);
+                    default(property, value);
                 } else if let Some(Additional::Schema(inner)) = &node.additional {
                     fill_null(inner, value);
-                    self::default(inner, value);
+                    default(inner, value);
                 }
             }
         }

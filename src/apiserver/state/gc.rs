@@ -146,7 +146,7 @@ impl State {
             .storages
             .get(&served.storage)?
             .get(&key(namespace, name))?;
-        (reference["uid"] == &*entry.uid).then(|| (Arc::clone(&served.storage), Arc::clone(entry)))
+        (reference["uid"] == *entry.uid).then(|| (Arc::clone(&served.storage), Arc::clone(entry)))
     }
 
     /// Whether the kind of an owner is known at all: an owner of an unknown kind is not judged.
@@ -233,7 +233,7 @@ impl State {
                     .into_iter()
                     .flatten()
                     .any(|owner| {
-                        owner["uid"] == &*entry.uid && owner["blockOwnerDeletion"] == json!(true)
+                        owner["uid"] == *entry.uid && owner["blockOwnerDeletion"] == json!(true)
                     })
             });
         }
@@ -260,7 +260,7 @@ impl State {
             };
             let mut object = entry.value();
             if let Some(references) = object["metadata"]["ownerReferences"].as_array_mut() {
-                references.retain(|reference| reference["uid"] != &*owner.uid);
+                references.retain(|reference| reference["uid"] != *owner.uid);
             }
             self.put(&storage, key, object);
         }

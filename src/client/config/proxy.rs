@@ -58,7 +58,7 @@ impl Proxy {
         let address = format!("{}://{}:{port}", protocol.scheme(), host.host());
         let decoded = |text: &str| {
             let text = percent_decode_str(text).decode_utf8();
-            text.map(|text| text.into_owned())
+            text.map(std::borrow::Cow::into_owned)
                 .map_err(|_| "user and password must be UTF-8, percent-encoded".to_owned())
         };
         let user = match user {

@@ -306,7 +306,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), gone)
+        tokio::time::timeout(Duration::from_mins(1), gone)
             .await
             .unwrap();
     }

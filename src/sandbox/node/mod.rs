@@ -132,6 +132,7 @@ impl Node {
     }
 
     /// Runs until `stop`. What it runs goes on: another node may take it up. A second run does nothing.
+    #[must_use] 
     pub fn run(&self, stop: Shutdown) -> BoxFuture<'static, ()> {
         let node = self.clone();
         Box::pin(async move { node.serve(stop).await })
@@ -206,11 +207,13 @@ impl Node {
     }
 
     /// SIGKILL of a pod's containers, as the kernel does when memory runs out; false where none runs.
+    #[must_use] 
     pub fn kill_container(&self, namespace: &str, pod: &str) -> bool {
         self.kubelet.kill_containers(namespace, pod)
     }
 
     /// SIGKILL of a pod's mysqld alone; false where none runs.
+    #[must_use] 
     pub fn kill_mysqld(&self, namespace: &str, pod: &str) -> bool {
         self.kubelet.kill_mysqld(namespace, pod)
     }

@@ -19,15 +19,12 @@ pub(super) fn times(text: &str) -> String {
     let mut replaced = String::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        match now(rest) {
-            Some((length, name)) => {
-                replaced.push_str(&name);
-                rest = &rest[length..];
-            }
-            None => {
-                replaced.push(first);
-                rest = &rest[first.len_utf8()..];
-            }
+        if let Some((length, name)) = now(rest) {
+            replaced.push_str(&name);
+            rest = &rest[length..];
+        } else {
+            replaced.push(first);
+            rest = &rest[first.len_utf8()..];
         }
     }
     replaced
@@ -62,15 +59,12 @@ pub(super) fn uuids(text: &str, known: &BTreeMap<String, String>) -> String {
     let mut named = String::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        match rest.get(..LENGTH).filter(|part| is_uuid(part)) {
-            Some(uid) => {
-                named.push_str(known.get(uid).map_or("<uid>", String::as_str));
-                rest = &rest[LENGTH..];
-            }
-            None => {
-                named.push(first);
-                rest = &rest[first.len_utf8()..];
-            }
+        if let Some(uid) = rest.get(..LENGTH).filter(|part| is_uuid(part)) {
+            named.push_str(known.get(uid).map_or("<uid>", String::as_str));
+            rest = &rest[LENGTH..];
+        } else {
+            named.push(first);
+            rest = &rest[first.len_utf8()..];
         }
     }
     named

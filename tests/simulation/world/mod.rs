@@ -26,7 +26,7 @@ use crate::network::{Network, Party};
 use crate::run::Outcome;
 pub(crate) use replica::Replica;
 pub(crate) use truth::Settled;
-use ways::{ToApi, ToPods};
+use ways::ToApi;
 pub(crate) use witness::{Crash, Eyes};
 
 /// Where everything is.

@@ -69,13 +69,10 @@ fn walk(types: &Types, id: Id, value: &Value, path: &str, wrong: &mut Vec<String
 fn fields(types: &Types, map: &Map, value: &Value, path: &str, wrong: &mut Vec<String>) {
     for (key, value) in value.as_object().into_iter().flatten() {
         let path = format!("{path}.{key}");
-        match map.fields.get(key).map(|field| field.of).or(map.rest) {
-            Some(of) => walk(types, of, value, &path, wrong),
-            None => {
-                wrong.push(format!("{path}: field not declared in schema"));
-                // A real server looks no further in this object.
-                return;
-            }
+        if let Some(of) = map.fields.get(key).map(|field| field.of).or(map.rest) { walk(types, of, value, &path, wrong) } else {
+            wrong.push(format!("{path}: field not declared in schema"));
+            // A real server looks no further in this object.
+            return;
         }
     }
 }

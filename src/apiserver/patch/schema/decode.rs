@@ -237,7 +237,7 @@ fn check_base64(text: &str) -> Result<(), String> {
     let padding = bytes.len() - digits;
     let bad = match bytes[..digits].iter().position(|byte| !good(*byte)) {
         Some(at) => Some(at),
-        None if bytes.len() % 4 != 0 || padding > 2 => Some(bytes.len() / 4 * 4),
+        None if !bytes.len().is_multiple_of(4) || padding > 2 => Some(bytes.len() / 4 * 4),
         None => None,
     };
     match bad {

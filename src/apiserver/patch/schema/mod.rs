@@ -285,17 +285,14 @@ impl Types {
     }
 
     fn settle_object(&self, map: &Map, object: &mut Object<String, Value>) {
-        object.retain(|name, value| match map.fields.get(name) {
-            Some(field) => !self.is_unset(field, value),
-            None => {
-                let scalar = map.rest.and_then(|rest| self.get(rest).only_scalar());
-                if value.is_null()
-                    && let Some(zero) = scalar.and_then(Scalar::zero)
-                {
-                    *value = zero;
-                }
-                !value.is_null()
+        object.retain(|name, value| if let Some(field) = map.fields.get(name) { !self.is_unset(field, value) } else {
+            let scalar = map.rest.and_then(|rest| self.get(rest).only_scalar());
+            if value.is_null()
+                && let Some(zero) = scalar.and_then(Scalar::zero)
+            {
+                *value = zero;
             }
+            !value.is_null()
         });
         for (name, field) in &map.fields {
             if let Some(zero) = &field.zero

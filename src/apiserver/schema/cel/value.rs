@@ -38,7 +38,7 @@ pub(super) fn typed<'v>(node: &'v Node, value: &'v Value, object: bool) -> Box<d
         Value::Array(items) => {
             let inner = node.items.as_deref();
             let typed = |item| match inner {
-                Some(inner) => self::typed(inner, item, inner.embedded),
+                Some(inner) => typed(inner, item, inner.embedded),
                 None => Box::new(CelNull) as Box<dyn Val + 'v>,
             };
             Box::new(CelList::from(items.iter().map(typed).collect::<Vec<_>>()))
@@ -307,7 +307,7 @@ impl<'b, 'w, 'v: 'w> traits::Iterator<'b, 'w> for Keys<'b, 'v> {
     }
 }
 
-impl<'v> Iterable for Fields<'v> {
+impl Iterable for Fields<'_> {
     fn iter<'b, 'w>(&'b self) -> Box<dyn traits::Iterator<'b, 'w> + 'b>
     where
         Self: 'w,

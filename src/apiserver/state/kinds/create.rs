@@ -14,7 +14,7 @@ pub(in crate::apiserver::state) fn create(storage: &str, object: &mut Value) {
         }
         "services" => object["status"] = json!({"loadBalancer": {}}),
         "persistentvolumeclaims" | "persistentvolumes" => {
-            object["status"] = json!({"phase": "Pending"})
+            object["status"] = json!({"phase": "Pending"});
         }
         "poddisruptionbudgets.policy" => {
             object["status"] = json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0});

@@ -28,15 +28,14 @@ pub(in crate::apiserver::state) fn validate(
         "leases.coordination.k8s.io" => lease(new, &mut causes),
         "events" => event(new, &mut causes),
         "rolebindings.rbac.authorization.k8s.io"
-        | "clusterrolebindings.rbac.authorization.k8s.io" => {
-            if old.is_some_and(|old| old["roleRef"] != new["roleRef"]) {
+        | "clusterrolebindings.rbac.authorization.k8s.io"
+            if old.is_some_and(|old| old["roleRef"] != new["roleRef"]) => {
                 causes.push(Cause::invalid(
                     "roleRef",
                     &new["roleRef"],
                     "cannot change roleRef",
                 ));
             }
-        }
         _ => {}
     }
     causes

@@ -56,7 +56,7 @@ fn a_definition_is_served_at_once_and_goes_with_its_instances() {
 
     let mut watch = world
         .watch(V1, |options| {
-            options.resource_version = world.state.version().to_string()
+            options.resource_version = world.state.version().to_string();
         })
         .unwrap();
     let pending = world

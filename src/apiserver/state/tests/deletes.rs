@@ -13,7 +13,7 @@ fn an_object_goes_at_once() {
     let map = world.create(MAPS, config_map("m"));
     let mut watch = world
         .watch(MAPS, |options| {
-            options.resource_version = world.state.version().to_string()
+            options.resource_version = world.state.version().to_string();
         })
         .unwrap();
     let status = world

@@ -34,7 +34,7 @@ fn pages_are_of_one_version() {
     .unwrap();
     assert_eq!((names(&second), second.rv), (vec!["c", "d"], first.rv));
     let last = page(&world, |options| {
-        options.continue_token = second.next.clone().unwrap()
+        options.continue_token = second.next.clone().unwrap();
     })
     .unwrap();
     assert_eq!((names(&last), last.next.as_deref()), (vec!["e"], None));
@@ -47,12 +47,12 @@ fn a_page_that_is_forgotten_goes_on_elsewhere() {
     world.create(MAPS, config_map("bb"));
     world.state.compact();
     let error = page(&world, |options| {
-        options.continue_token = first.next.clone().unwrap()
+        options.continue_token = first.next.clone().unwrap();
     })
     .unwrap_err();
     assert_eq!((error.code, error.reason), (410, "Expired"));
     let rest = page(&world, |options| {
-        options.continue_token = error.continue_token.clone().unwrap()
+        options.continue_token = error.continue_token.clone().unwrap();
     })
     .unwrap();
     assert_eq!(names(&rest), ["b", "bb", "c"]);
@@ -87,7 +87,7 @@ fn versions_are_matched_as_asked() {
 fn fields_that_are_not_known_are_refused() {
     let world = world_of(&["a"]);
     let error = page(&world, |options| {
-        options.field_selector = "spec.x=1".to_owned()
+        options.field_selector = "spec.x=1".to_owned();
     })
     .unwrap_err();
     assert_eq!(
@@ -95,7 +95,7 @@ fn fields_that_are_not_known_are_refused() {
         "\"spec.x\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
     );
     let one = page(&world, |options| {
-        options.field_selector = "metadata.name=a".to_owned()
+        options.field_selector = "metadata.name=a".to_owned();
     })
     .unwrap();
     assert_eq!(names(&one), ["a"]);

@@ -75,7 +75,7 @@ fn a_version_that_is_forgotten_is_refused() {
     world.create(MAPS, config_map("a"));
     let mut open = world
         .watch(MAPS, |options| {
-            options.resource_version = world.state.version().to_string()
+            options.resource_version = world.state.version().to_string();
         })
         .unwrap();
     world.state.compact();
@@ -101,7 +101,7 @@ fn who_falls_behind_the_history_is_cut_off() {
     world.create(MAPS, config_map("a"));
     let mut watch = world
         .watch(MAPS, |options| {
-            options.resource_version = world.state.version().to_string()
+            options.resource_version = world.state.version().to_string();
         })
         .unwrap();
     for x in 0..101 {

@@ -217,7 +217,7 @@ fn events_go_after_an_hour() {
     let mut world = World::new();
     let event = |name: &str| json!({"metadata": {"name": name}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "a"}});
     let path = "/api/v1/namespaces/a/events";
-    let mut at = |world: &mut World, time: &str, name: &str| {
+    let at = |world: &mut World, time: &str, name: &str| {
         let context = Context {
             now: time.parse().unwrap(),
             conversions: &world.known,

@@ -79,7 +79,7 @@ pub(super) fn persistent_volume_claim(it: Printed<'_>) -> Vec<Value> {
 }
 
 /// Of the classes that say they are the default, the one that was made last.
-fn default_class<'a>(it: Printed<'a>) -> Option<&'a Value> {
+fn default_class(it: Printed<'_>) -> Option<&Value> {
     let says = |class: &&&Value| {
         let annotations = &class["metadata"]["annotations"];
         annotations["storageclass.kubernetes.io/is-default-class"] == "true"

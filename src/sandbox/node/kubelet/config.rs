@@ -358,13 +358,10 @@ fn expand(text: &str, env: &BTreeMap<String, String>) -> String {
             .strip_prefix('(')
             .and_then(|inner| inner.split_once(')'))
         {
-            match env.get(name) {
-                Some(value) => out.push_str(value),
-                None => {
-                    out.push_str("$(");
-                    out.push_str(name);
-                    out.push(')');
-                }
+            if let Some(value) = env.get(name) { out.push_str(value) } else {
+                out.push_str("$(");
+                out.push_str(name);
+                out.push(')');
             }
             rest = after;
         } else {

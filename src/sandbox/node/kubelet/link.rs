@@ -127,7 +127,7 @@ mod tests {
         near.read_exact(&mut byte).await.unwrap();
         link.set(true);
         far.write_all(b"b").await.unwrap();
-        let long = Duration::from_secs(3600);
+        let long = Duration::from_hours(1);
         assert!(timeout(long, near.read_exact(&mut byte)).await.is_err());
         assert!(timeout(long, near.write_all(b"c")).await.is_err());
         assert!(timeout(long, link.whole()).await.is_err());

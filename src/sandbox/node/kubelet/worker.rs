@@ -87,10 +87,7 @@ impl Worker {
             config.borrow_and_update();
             self.refresh(&pod);
             let now = self.now();
-            let facts = match machine.wants_facts() {
-                true => self.facts(&pod),
-                false => Facts::default(),
-            };
+            let facts = if machine.wants_facts() { self.facts(&pod) } else { Facts::default() };
             for action in machine.step(&pod, gone, &facts, now) {
                 self.perform(&pod, action);
             }

@@ -1,6 +1,5 @@
 //! The pod's status, as it follows from where its containers stand.
 
-use std::net::IpAddr;
 
 use jiff::{SignedDuration, Timestamp, TimestampRound, Unit};
 use k8s_openapi::api::core::v1::{

@@ -117,10 +117,10 @@ async fn history() -> Vec<String> {
     let on = |pod: &PodFacts| pod.name == second;
     let node = world.node.pods().into_iter().find(on).unwrap().node;
     world.node.fail_node(&node);
-    sleep(Duration::from_secs(60)).await;
+    sleep(Duration::from_mins(1)).await;
     world.node.restore_node(&node);
     world.ready_primary().await;
-    sleep(Duration::from_secs(60)).await;
+    sleep(Duration::from_mins(1)).await;
     let events = world.api.audit(0).into_iter();
     events.map(|event| format!("{event:?}")).collect()
 }
