@@ -82,7 +82,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("v1", "ResourceQuota", "resourcequotas", "quota", "nsd"),
     row("v1", "Secret", "secrets", "", "n"),
-    row("v1", "Service", "services", "svc", "nsaulr"),
+    row("v1", "Service", "services", "svc", "nsauld"),
     with(
         row("v1", "ServiceAccount", "serviceaccounts", "sa", "nd"),
         "token=TokenRequest",

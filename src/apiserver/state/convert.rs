@@ -42,7 +42,7 @@ pub(crate) fn to_served(
     let mut object = entry.value();
     served.name_type(&mut object);
     match &served.form {
-        Form::Same => {}
+        Form::Same => served.reshape(entry, &mut object),
         Form::Events => events::to_events_group(&mut object),
         Form::Webhook {
             storage_api_version,

@@ -181,7 +181,7 @@ impl State {
                 self.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
                     .expect("it is built in"),
             );
-            let last = self.settle(&served, entry, object);
+            let last = self.settle(&served, entry, object, None);
             self.define(&last, &now);
             return 1;
         }

@@ -24,6 +24,13 @@ const FIELDS: &[(&str, &str)] = &[
 /// From the stored form.
 pub(crate) fn to_events_group(event: &mut Value) {
     rename(event, |(core, group)| (core, group));
+    if let Some(event) = event.as_object_mut() {
+        for field in ["reportingController", "reportingInstance"] {
+            if event.get(field).is_some_and(|text| text == "") {
+                event.remove(field);
+            }
+        }
+    }
 }
 
 /// Into the stored form.

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 
 use super::metadata::{FOREGROUND, ORPHAN};
 use super::object::{key, texts};
-use super::{Context, Entry, State, crd};
+use super::delete::Deletion;
+use super::{Context, Entry, Form, State, crd};
+use crate::apiserver::patch::{self, Writer};
 
 /// Storage and key of an object.
 pub(super) type Place = (Arc<str>, Arc<str>);
@@ -61,6 +63,12 @@ impl State {
         new: Option<&Arc<Entry>>,
     ) {
         let place = |entry: &Entry| (Arc::clone(storage), Arc::clone(&entry.key));
+        if storage.as_ref() == "pods"
+            && !self.protected.is_empty()
+            && let Some(pod) = old
+        {
+            self.recheck_claims(pod);
+        }
         let owners =
             |entry: Option<&Entry>| entry.map(|entry| entry.owners.clone()).unwrap_or_default();
         let (before, after) = (owners(old), owners(new.map(|entry| &**entry)));
@@ -160,11 +168,14 @@ impl State {
 
     fn collect(&mut self, storage: &Arc<str>, entry: &Arc<Entry>, context: Context<'_>) {
         let object = entry.value();
+        if self.release(storage, entry, &object, context) {
+            return;
+        }
         let finalizers = texts(&object, "finalizers");
         let has = |name: &str| finalizers.iter().any(|finalizer| finalizer == name);
         if entry.deleting && has(ORPHAN) {
-            self.orphan(entry);
-            self.drop_finalizer(storage, entry, ORPHAN);
+            self.orphan(entry, context);
+            self.drop_finalizer(storage, entry, ORPHAN, context);
         } else if entry.deleting && has(FOREGROUND) {
             self.delete_dependents(storage, entry, context);
         } else if !entry.owners.is_empty() && !entry.deleting {
@@ -205,12 +216,22 @@ impl State {
         if solid.is_empty() && dangling {
             self.delete_in_background(storage, &entry.key, context);
         } else if waiting && solid.len() == 1 {
-            self.delete_in_background(storage, &entry.key, context);
+            self.delete_dependent(storage, entry, context);
         } else if dangling {
             let mut object = object.clone();
             object["metadata"]["ownerReferences"] = solid.into();
-            self.put(storage, Arc::clone(&entry.key), object);
+            self.tidied(storage, entry, object, context);
         }
+    }
+
+    /// Deletes what an owner waits for: what owns something itself goes after that.
+    fn delete_dependent(&mut self, storage: &Arc<str>, entry: &Arc<Entry>, context: Context<'_>) {
+        let deletion = if self.dependents.contains_key(&entry.uid) {
+            Deletion::foreground()
+        } else {
+            Deletion::background()
+        };
+        self.delete_as(storage, &entry.key, &deletion, context);
     }
 
     /// Deletes what an object owns; takes the finalizer off once nothing is left that blocks it.
@@ -222,7 +243,10 @@ impl State {
             .unwrap_or_default();
         let mut blocked = false;
         for (storage, key) in places {
-            self.delete_in_background(&storage, &key, context);
+            let there = self.storages.get(&storage).and_then(|objects| objects.get(&key)).cloned();
+            if let Some(dependent) = there.filter(|dependent| !dependent.deleting) {
+                self.delete_dependent(&storage, &dependent, context);
+            }
             let left = self
                 .storages
                 .get(&storage)
@@ -238,12 +262,12 @@ impl State {
             });
         }
         if !blocked {
-            self.drop_finalizer(storage, entry, FOREGROUND);
+            self.drop_finalizer(storage, entry, FOREGROUND, context);
         }
     }
 
     /// Takes an owner out of the references of what it owns.
-    fn orphan(&mut self, owner: &Entry) {
+    fn orphan(&mut self, owner: &Entry, context: Context<'_>) {
         let places: Vec<Place> = self
             .dependents
             .get(&owner.uid)
@@ -262,11 +286,18 @@ impl State {
             if let Some(references) = object["metadata"]["ownerReferences"].as_array_mut() {
                 references.retain(|reference| reference["uid"] != *owner.uid);
             }
-            self.put(&storage, key, object);
+            self.tidied(&storage, &entry, object, context);
         }
     }
 
-    fn drop_finalizer(&mut self, storage: &Arc<str>, entry: &Arc<Entry>, finalizer: &str) {
+    /// Takes a finalizer off, which may be the last.
+    pub(super) fn drop_finalizer(
+        &mut self,
+        storage: &Arc<str>,
+        entry: &Arc<Entry>,
+        finalizer: &str,
+        context: Context<'_>,
+    ) {
         let Some(entry) = self
             .storages
             .get(storage)
@@ -279,14 +310,38 @@ impl State {
         let mut finalizers = texts(&object, "finalizers");
         finalizers.retain(|name| name != finalizer);
         object["metadata"]["finalizers"] = json!(finalizers);
-        let Some(served) = self
+        self.tidied(storage, &entry, object, context);
+    }
+
+    /// Stores what the collector has changed, as a write of its own.
+    fn tidied(
+        &mut self,
+        storage: &Arc<str>,
+        entry: &Arc<Entry>,
+        mut object: Value,
+        context: Context<'_>,
+    ) {
+        let served = self
             .served
             .values()
-            .find(|served| served.storage == *storage)
-            .cloned()
-        else {
+            .find(|served| served.storage == *storage && served.form != Form::Events);
+        let Some(served) = served.cloned() else {
             return;
         };
-        self.settle(&served, &entry, object);
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.retain(|_, value| value.as_array().is_none_or(|list| !list.is_empty()));
+        }
+        let mut old = entry.value();
+        served.name_type(&mut old);
+        served.name_type(&mut object);
+        let (api_version, time) = (served.api_version(), context.time());
+        let writer = Writer {
+            manager: "kube-controller-manager",
+            subresource: "",
+            api_version: &api_version,
+            time: &time,
+        };
+        patch::track(Some(&old), &mut object, writer, served.merge());
+        self.settle(&served, entry, object, None);
     }
 }

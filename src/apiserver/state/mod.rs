@@ -4,6 +4,8 @@
 //! seed. Where a version needs a webhook to be converted, the work is given back ([`Halt::Convert`])
 //! and repeated with the answer.
 
+mod admission;
+mod body;
 mod convert;
 mod crd;
 mod delete;
@@ -16,9 +18,11 @@ mod metadata;
 mod names;
 mod namespace;
 mod object;
+mod protection;
 mod read;
 mod reviews;
 mod routing;
+mod rules;
 mod selector;
 mod served;
 mod storage;
@@ -114,6 +118,10 @@ pub(crate) struct State {
     dependents: BTreeMap<Box<str>, BTreeSet<gc::Place>>,
     /// What the garbage collector has yet to look at.
     pending: VecDeque<gc::Place>,
+    /// Claims that wait for the pods that use them.
+    protected: BTreeSet<gc::Place>,
+    /// Numbers of the schemas of custom resources, by their text.
+    shapes: BTreeMap<String, u32>,
     /// Allotted cluster IPs.
     addresses: BTreeSet<u32>,
     /// Events with the times at which they go, unless they are of another version by then.
@@ -131,6 +139,8 @@ impl State {
             served: BTreeMap::new(),
             dependents: BTreeMap::new(),
             pending: VecDeque::new(),
+            protected: BTreeSet::new(),
+            shapes: BTreeMap::new(),
             addresses: BTreeSet::new(),
             expiring: VecDeque::new(),
             dice: Dice::new(seed),
@@ -271,7 +281,7 @@ impl State {
     fn carry_out(&mut self, request: &Request, context: Context<'_>) -> Result<Answer, Halt> {
         let served = self.resolve(request)?;
         if served.traits.create_only {
-            return reviews::answer(&served, request).map_err(Halt::Refused);
+            return reviews::answer(self, &served, request).map_err(Halt::Refused);
         }
         let mut answer = if request.target.subresource.is_some() {
             self.write_subresource(&served, request, context)?
@@ -304,13 +314,17 @@ impl State {
 
     /// Stores `object` (in its stored form) and tells watches and the garbage collector.
     fn put(&mut self, storage: &Arc<str>, key: Arc<str>, object: Value) -> Arc<Entry> {
+        let there = self.storages.get(storage).and_then(|objects| objects.get(&key));
+        let shape = there.map_or(0, |entry| entry.shape);
+        self.put_shaped(storage, key, object, shape)
+    }
+
+    /// The same with an object that was held to the schema `shape`.
+    fn put_shaped(&mut self, storage: &Arc<str>, key: Arc<str>, object: Value, shape: u32) -> Arc<Entry> {
         let rv = self.next_version();
-        let place = self
-            .storages
-            .get_mut(storage)
-            .expect("what is served has a storage");
+        let place = self.storages.get_mut(storage).expect("what is served has a storage");
         let old = place.get(&key).cloned();
-        let entry = Arc::new(Entry::new(key, rv, object, &place.selectable));
+        let entry = Arc::new(Entry::new(key, rv, object, &place.selectable, shape));
         place.put(&entry);
         self.owned(storage, old.as_deref(), Some(&entry));
         entry

@@ -1,12 +1,21 @@
 //! What names, labels and annotations may look like, in the words of apimachinery's validation.
 
-/// A qualified name (`prefix/name`), as label keys, annotation keys and finalizers are: what is wrong.
+/// A qualified name (`prefix/name`), as annotation keys and finalizers are: what is wrong.
 pub(crate) fn qualified(value: &str) -> Vec<String> {
+    named("a qualified name", value)
+}
+
+/// The key of a label: what is wrong.
+pub(crate) fn label_key(value: &str) -> Vec<String> {
+    named("a valid label key", value)
+}
+
+fn named(what: &str, value: &str) -> Vec<String> {
     let (prefix, name) = match value.split_once('/') {
         Some((prefix, name)) if !name.contains('/') => (Some(prefix), name),
         Some(_) => {
             return vec![format!(
-                "a qualified name {} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+                "{what} {} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
                 qualified_format()
             )];
         }
@@ -94,6 +103,9 @@ pub(crate) fn subdomain(value: &str) -> Vec<String> {
 /// A DNS label (RFC 1123): what is wrong.
 pub(crate) fn label(value: &str) -> Vec<String> {
     let mut problems = Vec::new();
+    if value.contains('.') {
+        return vec!["must not contain dots".to_owned()];
+    }
     if value.len() > 63 {
         problems.push("must be no more than 63 bytes".to_owned());
     }
@@ -102,24 +114,6 @@ pub(crate) fn label(value: &str) -> Vec<String> {
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and \
              must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex \
              used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-                .to_owned(),
-        );
-    }
-    problems
-}
-
-/// A DNS label that begins with a letter (RFC 1035), as Services need it: what is wrong.
-pub(crate) fn label_1035(value: &str) -> Vec<String> {
-    let mut problems = Vec::new();
-    if value.len() > 63 {
-        problems.push("must be no more than 63 bytes".to_owned());
-    }
-    if !bounded(value, lower, |c| c == '-') || !value.starts_with(|c: char| c.is_ascii_lowercase())
-    {
-        problems.push(
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
-             alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or \
-             'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
                 .to_owned(),
         );
     }
@@ -151,7 +145,6 @@ mod tests {
                 && !subdomain("").is_empty()
         );
         assert!(label("1-a").is_empty() && !label("a.b").is_empty() && !label("a-").is_empty());
-        assert!(label_1035("a1").is_empty() && !label_1035("1a").is_empty());
         assert!(!path_segment("a/b").is_empty() && path_segment("system:node").is_empty());
     }
 

@@ -62,7 +62,7 @@ impl State {
             let mut namespace = entry.value();
             namespace["spec"]["finalizers"] = json!([]);
             let served = Arc::clone(self.find("", "v1", "namespaces").expect("it is built in"));
-            self.settle(&served, entry, namespace);
+            self.settle(&served, entry, namespace, None);
             return 1;
         }
         let mut done = 0;

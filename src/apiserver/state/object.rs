@@ -25,11 +25,19 @@ pub(crate) struct Entry {
     pub(crate) owners: Box<[Box<str>]>,
     /// Whether it has a deletion timestamp.
     pub(crate) deleting: bool,
+    /// The schema that it was last held to; 0 for built-in kinds.
+    pub(crate) shape: u32,
 }
 
 impl Entry {
     /// Makes an entry of `object` at version `rv`.
-    pub(crate) fn new(key: Arc<str>, rv: u64, mut object: Value, selectable: &[String]) -> Self {
+    pub(crate) fn new(
+        key: Arc<str>,
+        rv: u64,
+        mut object: Value,
+        selectable: &[String],
+        shape: u32,
+    ) -> Self {
         let fields = selectable.iter().map(|path| field(&object, path)).collect();
         let labels = object["metadata"]["labels"]
             .as_object()
@@ -60,6 +68,7 @@ impl Entry {
             fields,
             owners,
             deleting,
+            shape,
         }
     }
 
@@ -89,6 +98,7 @@ impl Entry {
             fields: self.fields.clone(),
             owners: self.owners.clone(),
             deleting: self.deleting,
+            shape: self.shape,
         }
     }
 
@@ -141,6 +151,14 @@ pub(crate) fn texts(object: &Value, field: &str) -> Vec<String> {
 
 /// The value at a dotted path, as a field selector sees it.
 fn field(object: &Value, path: &str) -> Box<str> {
+    if path == "source" {
+        // Of an Event: the component, by either of its names.
+        let component = object["source"]["component"].as_str().unwrap_or_default();
+        return match component {
+            "" => object["reportingComponent"].as_str().unwrap_or_default().into(),
+            component => component.into(),
+        };
+    }
     let mut value = object;
     for part in path.split('.').filter(|part| !part.is_empty()) {
         value = &value[part];
@@ -199,7 +217,7 @@ mod tests {
     use serde_json::json;
 
     fn entry(object: Value) -> Entry {
-        Entry::new("a/b".into(), 99, object, &["spec.nodeName".to_owned()])
+        Entry::new("a/b".into(), 99, object, &["spec.nodeName".to_owned()], 0)
     }
 
     #[test]

@@ -3,14 +3,13 @@
 
 use serde_json::{Value, json};
 
-use super::metadata as meta;
-use super::{Answer, Reply, Served};
+use super::{Answer, Reply, Served, State};
 use crate::apiserver::ApiError;
 use crate::apiserver::request::Request;
 
-pub(super) fn answer(served: &Served, request: &Request) -> Result<Answer, ApiError> {
+pub(super) fn answer(state: &State, served: &Served, request: &Request) -> Result<Answer, ApiError> {
     let mut value = request.body.clone();
-    meta::check_type(served, &mut value)?;
+    state.check_type(served, &mut value)?;
     if value["metadata"].is_null() {
         value["metadata"] = json!({});
     }

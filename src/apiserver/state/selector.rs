@@ -289,7 +289,7 @@ mod tests {
 
     fn labelled(labels: &serde_json::Value) -> Entry {
         let object = json!({"metadata": {"name": "b", "labels": labels}, "type": "x"});
-        Entry::new("a/b".into(), 1, object, &["type".to_owned()])
+        Entry::new("a/b".into(), 1, object, &["type".to_owned()], 0)
     }
 
     #[test]

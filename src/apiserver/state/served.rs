@@ -29,6 +29,9 @@ pub(crate) enum Form {
 pub(crate) struct Custom {
     pub(crate) schema: Arc<Structural>,
     pub(crate) raw_schema: Value,
+    /// Number of this schema: objects that were last held to another one are looked at when they are
+    /// read.
+    pub(crate) shape: u32,
     /// Fields that this version selects by, as paths without the first dot.
     pub(crate) selectable: Vec<String>,
     /// The warning that goes with each answer.
@@ -85,7 +88,24 @@ impl Served {
 
     /// The warning that goes with each answer, where this version is deprecated.
     pub(crate) fn deprecation(&self) -> Option<String> {
-        self.custom.as_ref()?.deprecation.clone()
+        match &self.custom {
+            Some(custom) => custom.deprecation.clone(),
+            None => super::kinds::deprecation(&self.storage).map(str::to_owned),
+        }
+    }
+
+    /// Number of its schema; 0 for built-in kinds.
+    pub(crate) fn shape(&self) -> u32 {
+        self.custom.as_ref().map_or(0, |custom| custom.shape)
+    }
+
+    /// Holds an object that was last held to another schema to this one: what it does not know goes,
+    /// defaults come.
+    pub(super) fn reshape(&self, entry: &Entry, object: &mut Value) {
+        if let Some(custom) = self.custom.as_ref().filter(|custom| custom.shape != entry.shape) {
+            custom.schema.prune(object);
+            custom.schema.default(object);
+        }
     }
 
     /// How its fields merge.
@@ -135,6 +155,12 @@ impl Served {
                     self.name_type(&mut event);
                 }
                 serde_json::to_writer(&mut *out, &event).expect("a value serialises into memory");
+            }
+            Form::Same if entry.shape != self.shape() => {
+                let mut object = entry.value();
+                self.name_type(&mut object);
+                self.reshape(entry, &mut object);
+                serde_json::to_writer(&mut *out, &object).expect("a value serialises into memory");
             }
             _ if typed => out.extend_from_slice(&entry.body),
             _ => {

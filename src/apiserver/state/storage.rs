@@ -242,7 +242,7 @@ mod tests {
     use serde_json::json;
 
     fn put(storage: &mut Storage, key: &str, rv: u64) {
-        let entry = Entry::new(key.into(), rv, json!({"metadata": {"name": key}}), &[]);
+        let entry = Entry::new(key.into(), rv, json!({"metadata": {"name": key}}), &[], 0);
         storage.put(&Arc::new(entry));
     }
 

@@ -237,7 +237,7 @@ impl State {
         let existing = self.existing(served, request)?;
         let mut object = existing.value();
         object["spec"]["finalizers"] = request.body["spec"]["finalizers"].clone();
-        let entry = self.settle(served, &existing, object);
+        let entry = self.settle(served, &existing, object, None);
         let reply = Reply::Object {
             code: 200,
             entry,

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::metadata as meta;
 use super::object::{Entry, key, metadata, text};
-use super::write::{dry, writer};
-use super::{Answer, Context, Halt, Reply, Served, State, convert, crd, kinds};
+use super::write::{dry, undecodable, writer};
+use super::{Answer, Context, Halt, Reply, Served, State, convert, crd, kinds, rules};
 use crate::apiserver::patch;
 use crate::apiserver::request::{PatchKind, Request, Verb};
 use crate::apiserver::schema::Definition;
@@ -47,7 +47,7 @@ impl State {
         let main = request.target.subresource.is_none();
         match request.verb {
             Verb::Patch(PatchKind::Apply) if main => {
-                meta::check_type(served, &mut object)?;
+                self.check_applied(served, &mut object)?;
                 meta::check_name(&named_body(object.clone(), name), name)?;
                 let uid = text(&object, "uid");
                 if !uid.is_empty() {
@@ -72,6 +72,11 @@ impl State {
             }
             Verb::Update if main && served.traits.create_on_update => {
                 meta::check_name(&object, name)?;
+                let uid = text(&object, "uid");
+                if !uid.is_empty() {
+                    let key = key(request.target.namespace.as_deref(), name);
+                    return Err(other_uid(served, name, &key, uid, "").into());
+                }
                 metadata(&mut object).remove("resourceVersion");
                 self.create_object(served, request, context, object, false)
             }
@@ -98,7 +103,7 @@ impl State {
             PatchKind::Strategic => patch::strategic(&mut new, &request.body, served.merge())?,
             PatchKind::Apply => {
                 let mut body = request.body.clone();
-                meta::check_type(served, &mut body)?;
+                self.check_applied(served, &mut body)?;
                 let name = request.target.name.as_deref().unwrap_or_default();
                 let mut body = named_body(body, name);
                 meta::check_name(&body, name)?;
@@ -136,12 +141,14 @@ impl State {
         let now = context.time();
         let (namespace, name) = named(request)?;
         let subresource = request.target.subresource.as_deref().unwrap_or_default();
-        meta::check_type(served, &mut new)?;
+        let typed = self.check_type(served, &mut new);
+        typed.map_err(|error| of_patch(served, request, &new, error))?;
         meta::check_name(&new, name)?;
         meta::ensure_namespace(&mut new, namespace)?;
         check_version(served, request, name, existing, &mut new)?;
 
         let mut warnings = self.decode(served, request, &mut new)?;
+        warnings.extend(meta::deduplicate_owners(&mut new));
         isolate(served, subresource, &mut new, old);
         meta::preserve(&mut new, old);
         if !applied {
@@ -156,11 +163,12 @@ impl State {
             metadata(&mut new).insert("generation".to_owned(), generation.into());
         }
 
-        let mut causes = meta::validate_update(&new, old);
-        causes.extend(meta::validate(served, &new));
-        if subresource.is_empty() {
-            causes.extend(kinds::validate(&served.storage, &new, Some(old)));
-        }
+        let mut causes = rules::validate_update(&new, old);
+        causes.extend(rules::validate(served, &new));
+        causes.extend(match subresource {
+            "status" => kinds::validate_status(&served.storage, &new),
+            _ => kinds::validate(&served.storage, &new, Some(old)),
+        });
         if crd::is_definition(served) {
             causes.extend(Definition::immutable(&new, old));
         }
@@ -173,7 +181,7 @@ impl State {
         self.refuse(served, name, &causes)?;
 
         if crd::is_definition(served) && subresource.is_empty() {
-            warnings.extend(self.check_definition(&mut new, &now)?);
+            crd::check(&mut new, &now)?;
         }
         let stored = convert::to_stored(served, new, context.conversions)?;
         if request.options.is_dry_run() {
@@ -190,7 +198,7 @@ impl State {
                 warnings,
             });
         }
-        let entry = self.settle(served, existing, stored);
+        let entry = self.settle(served, existing, stored, Some(served.shape()));
         if crd::is_definition(served) {
             self.define(&entry, &now);
         }
@@ -207,7 +215,9 @@ impl State {
         served: &Served,
         existing: &Arc<Entry>,
         stored: Value,
+        shape: Option<u32>,
     ) -> Arc<Entry> {
+        let shape = shape.unwrap_or(existing.shape);
         let finalized = stored["metadata"]["finalizers"]
             .as_array()
             .is_none_or(Vec::is_empty);
@@ -227,11 +237,24 @@ impl State {
                 existing.rv,
                 stored,
                 &storage.selectable,
+                shape,
             );
             self.remove(&served.storage, &existing.key);
             return Arc::new(last);
         }
-        self.put(&served.storage, Arc::clone(&existing.key), stored)
+        self.put_shaped(&served.storage, Arc::clone(&existing.key), stored, shape)
+    }
+
+    /// Checks the type of what is applied: it has to name it.
+    fn check_applied(&self, served: &Served, object: &mut Value) -> Result<(), ApiError> {
+        let given = |field: &str| object[field].as_str().unwrap_or_default();
+        let (version, kind) = (given("apiVersion"), given("kind"));
+        if kind != served.info.kind {
+            let (group, version) = version.rsplit_once('/').unwrap_or(("", version));
+            let why = format!("invalid object type: {group}/{version}, Kind={kind}");
+            return Err(ApiError::bad_request(why));
+        }
+        self.check_type(served, object)
     }
 }
 
@@ -261,13 +284,8 @@ fn check_version(
     new: &mut Value,
 ) -> Result<(), ApiError> {
     let uid = text(new, "uid");
-    if !uid.is_empty() && uid != &*existing.uid {
-        let why = format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, \
-             AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            served.info.plural, existing.key, existing.uid
-        );
-        return Err(served.conflict(name, &why));
+    if request.verb == Verb::Update && !uid.is_empty() && uid != &*existing.uid {
+        return Err(other_uid(served, name, &existing.key, uid, &existing.uid));
     }
     let version = text(new, "resourceVersion");
     match version {
@@ -289,11 +307,31 @@ fn check_version(
         version => match version.parse::<u64>() {
             Ok(version) if version == existing.rv => Ok(()),
             Ok(_) => Err(served.modified(name)),
-            Err(_) => Err(ApiError::bad_request(format!(
-                "{} in version {:?} cannot be handled as a {}: strconv.ParseUint: parsing {version:?}: invalid syntax",
-                served.info.kind, served.info.version, served.info.kind
-            ))),
+            Err(_) => {
+                let why = format!("strconv.ParseUint: parsing {version:?}: invalid syntax");
+                Err(ApiError::new(500, "", why))
+            }
         },
+    }
+}
+
+/// 409 for a PUT of an object that was made anew.
+fn other_uid(served: &Served, name: &str, key: &str, asked: &str, there: &str) -> ApiError {
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{}/{key}, ResourceVersion: 0, \
+         AdditionalErrorMsg: Precondition failed: UID in precondition: {asked}, UID in object meta: {there}",
+        served.info.plural
+    );
+    served.conflict(name, &why)
+}
+
+/// What is said of a patch that makes another type of an object.
+fn of_patch(served: &Served, request: &Request, object: &Value, error: ApiError) -> ApiError {
+    let patched = matches!(request.verb, Verb::Patch(kind) if kind != PatchKind::Apply);
+    let handled = format!("cannot be handled as a {}: ", served.info.kind);
+    match error.message.split_once(&handled) {
+        Some((_, why)) if patched => undecodable(served, request, object, why),
+        _ => error,
     }
 }
 

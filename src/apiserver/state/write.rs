@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::object::{key, metadata, text};
-use super::{Answer, Context, Halt, Reply, Served, State, convert, crd, kinds, metadata as meta};
-use crate::apiserver::patch::{self, Writer};
+use super::{
+    Answer, Context, Halt, Reply, Served, State, body, convert, crd, kinds, metadata as meta, rules,
+};
+use crate::apiserver::patch::{self, MergeSchema, Writer};
 use crate::apiserver::request::{PatchKind, Request, Verb};
+use crate::apiserver::schema::Definition;
 use crate::apiserver::{ApiError, Cause};
 
 impl State {
@@ -31,9 +34,9 @@ impl State {
     ) -> Result<Answer, Halt> {
         let now = context.time();
         let namespace = request.target.namespace.as_deref();
-        meta::check_type(served, &mut object)?;
+        self.check_type(served, &mut object)?;
         meta::ensure_namespace(&mut object, namespace)?;
-        if !matches!(text(&object, "resourceVersion"), "" | "0") {
+        if !applied && !matches!(text(&object, "resourceVersion"), "" | "0") {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(ApiError::new(500, "", why).into());
         }
@@ -42,7 +45,10 @@ impl State {
         meta::initialise(&mut object, &uid, &now, || self.dice.suffix());
         let name = text(&object, "name").to_owned();
         let mut warnings = self.decode(served, request, &mut object)?;
+        warnings.extend(meta::deduplicate_owners(&mut object));
+        // Nodes tell their status when they register.
         if served.traits.status
+            && served.storage.as_ref() != "nodes"
             && let Some(object) = object.as_object_mut()
         {
             object.remove("status");
@@ -58,9 +64,10 @@ impl State {
             metadata(&mut object).insert("generation".to_owned(), 1.into());
         }
         meta::tidy(&mut object);
-        kinds::create(&served.storage, &mut object);
+        kinds::create(&served.storage, &mut object, &now);
+        self.admit_pod(served, &mut object, &name)?;
 
-        let mut causes = meta::validate(served, &object);
+        let mut causes = rules::validate(served, &object);
         causes.extend(kinds::validate(&served.storage, &object, None));
         if let Some(custom) = &served.custom {
             causes.extend(custom.schema.validate(&object, None));
@@ -83,14 +90,14 @@ impl State {
             return Err(error.into());
         }
         if crd::is_definition(served) {
-            warnings.extend(self.check_definition(&mut object, &now)?);
+            crd::check(&mut object, &now)?;
         }
         let stored = convert::to_stored(served, object, context.conversions)?;
         if request.options.is_dry_run() {
             return Ok(dry(served, 201, stored, warnings));
         }
         let stored = self.allot(&served.storage, stored)?;
-        let entry = self.put(&served.storage, key, stored);
+        let entry = self.put_shaped(&served.storage, key, stored, served.shape());
         if crd::is_definition(served) {
             self.define(&entry, &now);
         }
@@ -112,28 +119,28 @@ impl State {
         object: &mut Value,
     ) -> Result<Vec<String>, ApiError> {
         let mut problems = request.duplicates.clone();
+        let mut unknown = Vec::new();
         if let Some(custom) = &served.custom {
-            let unknown = custom.schema.prune(object);
-            problems.extend(
-                unknown
-                    .into_iter()
-                    .map(|path| format!("unknown field {path:?}")),
-            );
+            // The metadata of custom resources is Go's own type, too.
+            let mut wrapped = json!({ "metadata": object["metadata"].take() });
+            let metadata = MergeSchema::builtin("", "ConfigMap");
+            let decoded = metadata.decode(&mut wrapped);
+            object["metadata"] = wrapped["metadata"].take();
+            unknown.extend(decoded.map_err(|why| undecodable(served, request, object, &why))?);
+            unknown.extend(custom.schema.prune(object));
             custom.schema.default(object);
         } else {
-            let unknown = served
-                .merge()
-                .decode(object)
-                .map_err(|why| undecodable(served, request, object, &why))?;
-            problems.extend(
-                unknown
-                    .into_iter()
-                    .map(|path| format!("unknown field {path:?}")),
-            );
+            let decoded = served.merge().decode(object);
+            unknown.extend(decoded.map_err(|why| undecodable(served, request, object, &why))?);
+            body::null_texts(object);
             patch::drop_nulls(object);
             kinds::default(&served.storage, object);
+            if crd::is_definition(served) {
+                Definition::set_defaults(object);
+            }
             served.merge().complete(object);
         }
+        problems.extend(unknown.into_iter().map(|path| format!("unknown field {path:?}")));
         match request.options.field_validation.as_str() {
             _ if problems.is_empty() => Ok(Vec::new()),
             "Ignore" => Ok(Vec::new()),
@@ -165,7 +172,7 @@ impl State {
 }
 
 /// Refuses an object that can't be decoded: what was sent, or what a patch has made.
-fn undecodable(served: &Served, request: &Request, object: &Value, why: &str) -> ApiError {
+pub(super) fn undecodable(served: &Served, request: &Request, object: &Value, why: &str) -> ApiError {
     let patched = matches!(request.verb, Verb::Patch(kind) if kind != PatchKind::Apply);
     if patched && served.custom.is_none() {
         let cause = Cause::invalid("patch", &Value::from(object.to_string()), why);

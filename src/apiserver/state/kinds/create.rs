@@ -2,19 +2,28 @@
 
 use serde_json::{Value, json};
 
+use super::super::object::texts;
 use super::{pod, workload};
 
 /// Completes a new object. Its status, where it has one, is empty.
-pub(in crate::apiserver::state) fn create(storage: &str, object: &mut Value) {
+pub(in crate::apiserver::state) fn create(storage: &str, object: &mut Value, now: &str) {
     match storage {
         "pods" => pod::create(object),
         "namespaces" => {
             object["spec"]["finalizers"] = json!(["kubernetes"]);
             object["status"] = json!({"phase": "Active"});
         }
-        "services" => object["status"] = json!({"loadBalancer": {}}),
-        "persistentvolumeclaims" | "persistentvolumes" => {
+        "services" => {
+            super::service::create(object);
+            object["status"] = json!({"loadBalancer": {}});
+        }
+        "persistentvolumeclaims" => {
+            protect(object, super::PVC_PROTECTION);
             object["status"] = json!({"phase": "Pending"});
+        }
+        "persistentvolumes" => {
+            protect(object, super::PV_PROTECTION);
+            object["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": now});
         }
         "poddisruptionbudgets.policy" => {
             object["status"] = json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0});
@@ -30,16 +39,19 @@ pub(in crate::apiserver::state) fn create(storage: &str, object: &mut Value) {
             object["status"] = json!({"currentNumberScheduled": 0, "numberMisscheduled": 0,
                 "desiredNumberScheduled": 0, "numberReady": 0});
         }
-        "nodes" => {
-            object["status"] =
-                json!({"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": {}});
-            if object["spec"].is_null() {
-                object["spec"] = json!({});
-            }
-        }
+        "nodes" if object["spec"].is_null() => object["spec"] = json!({}),
         "ingresses.networking.k8s.io" => {
             object["status"] = json!({"loadBalancer": {}});
         }
         _ => {}
     }
+}
+
+/// Adds the finalizer that keeps what is in use.
+fn protect(object: &mut Value, finalizer: &str) {
+    let mut finalizers = texts(object, "finalizers");
+    if !finalizers.iter().any(|name| name == finalizer) {
+        finalizers.push(finalizer.to_owned());
+    }
+    object["metadata"]["finalizers"] = json!(finalizers);
 }

@@ -13,17 +13,33 @@ mod workload;
 use serde_json::{Map, Value};
 
 pub(super) use create::create;
-pub(super) use validate::validate;
+pub(super) use validate::{validate, validate_status};
+
+/// Finalizer of claims, which keeps them while a pod uses them.
+pub(super) const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
+/// Finalizer of volumes, which keeps them while a claim is bound to them.
+pub(super) const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
 
 /// Sets what a real server's decoding sets.
 pub(super) fn default(storage: &str, object: &mut Value) {
     match storage {
-        "pods" => pod::default(&mut object["spec"]),
+        "pods" => pod::default_pod(&mut object["spec"]),
         "podtemplates" => pod::default(&mut object["template"]["spec"]),
         "services" => service::default(object),
         "secrets" => config::default_secret(object),
         "persistentvolumeclaims" => set(&mut object["spec"], "volumeMode", "Filesystem"),
+        "endpoints" => {
+            for subset in items(object, "subsets") {
+                items(subset, "ports").for_each(|port| set(port, "protocol", "TCP"));
+            }
+        }
+        "endpointslices.discovery.k8s.io" => {
+            items(object, "ports").for_each(|port| set(port, "protocol", "TCP"));
+        }
         "persistentvolumes" => {
+            if let Some(path) = object["spec"].get_mut("hostPath") {
+                set(path, "type", "");
+            }
             set(&mut object["spec"], "volumeMode", "Filesystem");
             set(
                 &mut object["spec"],
@@ -65,6 +81,7 @@ pub(super) fn update(storage: &str, subresource: &str, new: &mut Value, old: &Va
             new["status"]["qosClass"] = old["status"]["qosClass"].clone();
         }
         ("namespaces", "") => new["spec"] = old["spec"].clone(),
+
         _ => {}
     }
 }
@@ -104,4 +121,10 @@ fn items<'a>(object: &'a mut Value, field: &str) -> impl Iterator<Item = &'a mut
         .and_then(Value::as_array_mut)
         .into_iter()
         .flatten()
+}
+
+/// The warning that goes with each answer about a kind that is on its way out.
+pub(super) fn deprecation(storage: &str) -> Option<&'static str> {
+    (storage == "endpoints")
+        .then_some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
 }

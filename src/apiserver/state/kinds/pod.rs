@@ -4,7 +4,24 @@ use serde_json::{Value, json};
 
 use super::{items, set};
 
-/// Defaults of a pod's spec.
+/// Defaults of a pod itself, which its template does not have.
+pub(super) fn default_pod(spec: &mut Value) {
+    if !spec.is_object() {
+        return;
+    }
+    default(spec);
+    set(spec, "enableServiceLinks", true);
+    for field in ["initContainers", "containers"] {
+        for container in items(spec, field) {
+            let limits = container["resources"]["limits"].clone();
+            for (resource, limit) in limits.as_object().into_iter().flatten() {
+                set(&mut container["resources"]["requests"], resource, limit.clone());
+            }
+        }
+    }
+}
+
+/// Defaults of a pod's spec, in a pod or in a template.
 pub(super) fn default(spec: &mut Value) {
     if !spec.is_object() {
         return;
@@ -49,14 +66,6 @@ fn container(container: &mut Value) {
         if let Some(probe) = container.get_mut(name).filter(|probe| probe.is_object()) {
             self::probe(probe);
         }
-    }
-    let limits = container["resources"]["limits"].clone();
-    for (resource, limit) in limits.as_object().into_iter().flatten() {
-        set(
-            &mut container["resources"]["requests"],
-            resource,
-            limit.clone(),
-        );
     }
 }
 
@@ -103,7 +112,6 @@ fn volume(volume: &mut Value) {
 /// What a new pod is given: by the admission plugins that every cluster runs, and its first status.
 pub(super) fn create(pod: &mut Value) {
     let spec = &mut pod["spec"];
-    set(spec, "enableServiceLinks", true);
     set(spec, "serviceAccountName", "default");
     let account = spec["serviceAccountName"].clone();
     set(spec, "serviceAccount", account);
@@ -177,7 +185,7 @@ mod tests {
         let mut pod = json!({"spec": {"containers": [{"name": "a", "image": "r:5000/x/y:1",
             "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}, "livenessProbe": {"httpGet": {"port": 1}}}],
             "volumes": [{"name": "v", "secret": {"secretName": "s"}}]}});
-        default(&mut pod["spec"]);
+        default_pod(&mut pod["spec"]);
         create(&mut pod);
         let container = &pod["spec"]["containers"][0];
         assert_eq!(container["imagePullPolicy"], "IfNotPresent");

@@ -14,6 +14,10 @@ const RANGE: u32 = u32::from_be_bytes([10, 96, 0, 0]);
 /// Size of that range.
 const RANGE_SIZE: u32 = 1 << 20;
 
+/// First port that Services are given on nodes, and how many there are.
+const NODE_PORTS: u64 = 30000;
+const NODE_PORTS_SIZE: u64 = 2768;
+
 pub(super) fn default(service: &mut Value) {
     let spec = &mut service["spec"];
     if !spec.is_object() {
@@ -37,8 +41,6 @@ pub(super) fn default(service: &mut Value) {
     }
     if kind != "ExternalName" {
         set(spec, "internalTrafficPolicy", "Cluster");
-        set(spec, "ipFamilyPolicy", "SingleStack");
-        set(spec, "ipFamilies", json!(["IPv4"]));
     }
     for port in items(spec, "ports") {
         set(port, "protocol", "TCP");
@@ -48,12 +50,19 @@ pub(super) fn default(service: &mut Value) {
         }
         set(port, "targetPort", number);
     }
-    if let Some(address) = spec["clusterIP"]
-        .as_str()
-        .filter(|address| !address.is_empty())
-    {
-        let address = json!([address]);
-        set(spec, "clusterIPs", address);
+}
+
+/// What a new Service is given beside its address.
+pub(super) fn create(service: &mut Value) {
+    let spec = &mut service["spec"];
+    if spec["type"] == "ExternalName" || !spec.is_object() {
+        return;
+    }
+    set(spec, "ipFamilyPolicy", "SingleStack");
+    set(spec, "ipFamilies", json!(["IPv4"]));
+    if let Some(address) = spec["clusterIP"].as_str().filter(|address| !address.is_empty()) {
+        let addresses = json!([address]);
+        set(spec, "clusterIPs", addresses);
     }
 }
 
@@ -62,16 +71,34 @@ pub(super) fn update(new: &mut Value, old: &Value) {
     if new["spec"]["type"] == "ExternalName" {
         return;
     }
-    for field in ["clusterIP", "clusterIPs"] {
+    for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"] {
         let missing = match &new["spec"][field] {
             Value::Null => true,
             Value::String(text) => text.is_empty(),
+            Value::Array(list) => list.is_empty(),
             _ => false,
         };
         if missing && !old["spec"][field].is_null() {
             new["spec"][field] = old["spec"][field].clone();
         }
     }
+    if !exposed(&new["spec"]) {
+        return;
+    }
+    let ports: Vec<Value> = old["spec"]["ports"].as_array().cloned().unwrap_or_default();
+    for port in items(&mut new["spec"], "ports") {
+        let before = ports.iter().find(|before| {
+            before["port"] == port["port"] && before["protocol"] == port["protocol"]
+        });
+        if let Some(number) = before.map(|before| before["nodePort"].clone()).filter(|number| !number.is_null()) {
+            set(port, "nodePort", number);
+        }
+    }
+}
+
+/// Whether a Service has ports on each node.
+fn exposed(spec: &Value) -> bool {
+    matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer"))
 }
 
 impl State {
@@ -114,7 +141,19 @@ impl State {
         let address = Ipv4Addr::from(number).to_string();
         object["spec"]["clusterIPs"] = json!([address]);
         object["spec"]["clusterIP"] = address.into();
+        self.open_node_ports(&mut object["spec"]);
         Ok(object)
+    }
+
+    /// Gives the ports of an exposed Service their numbers on the nodes. Nobody else has them, as far
+    /// as chance can tell: nothing listens there.
+    pub(in crate::apiserver::state) fn open_node_ports(&mut self, spec: &mut Value) {
+        if exposed(spec) {
+            for port in items(spec, "ports") {
+                let number = NODE_PORTS + self.dice.next() % NODE_PORTS_SIZE;
+                set(port, "nodePort", number);
+            }
+        }
     }
 
     fn free_address(&mut self) -> Result<u32, ApiError> {

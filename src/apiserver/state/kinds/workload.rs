@@ -54,7 +54,9 @@ fn stateful_set(spec: &mut Value) {
     set(spec, "podManagementPolicy", "OrderedReady");
     set(&mut spec["updateStrategy"], "type", "RollingUpdate");
     if spec["updateStrategy"]["type"] == "RollingUpdate" {
-        set(&mut spec["updateStrategy"]["rollingUpdate"], "partition", 0);
+        let rolling = &mut spec["updateStrategy"]["rollingUpdate"];
+        set(rolling, "partition", 0);
+        set(rolling, "maxUnavailable", 1);
     }
     set(spec, "revisionHistoryLimit", 10);
     let retention = &mut spec["persistentVolumeClaimRetentionPolicy"];

@@ -55,7 +55,7 @@ fn in_the_foreground_dependents_go_first() {
         json!(["foregroundDeletion"])
     );
     world.settle();
-    assert_eq!(there(&world), ["top", "middle", "bottom"]);
+    assert_eq!(there(&world), ["top", "middle"]);
     world.merge(
         &format!("{MAPS}/middle"),
         json!({"metadata": {"finalizers": null}}),
