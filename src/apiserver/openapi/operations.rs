@@ -55,7 +55,7 @@ pub(super) fn add(info: &ResourceInfo, paths: &mut BTreeMap<String, Value>) {
     let plural = &info.plural;
     let collection = if info.namespaced {
         if it.verbs.contains(&"list") {
-            let all = it.path(it.list("ForAllNamespaces"), &[], &LIST);
+            let all = Resource::path(it.list("ForAllNamespaces"), &[], &LIST);
             paths.insert(format!("{base}/{plural}"), all);
         }
         format!("{base}/namespaces/{{namespace}}/{plural}")
@@ -63,16 +63,19 @@ pub(super) fn add(info: &ResourceInfo, paths: &mut BTreeMap<String, Value>) {
         format!("{base}/{plural}")
     };
     let scope: &[&str] = if info.namespaced { &["namespace"] } else { &[] };
-    paths.insert(collection.clone(), it.path(it.collection(), scope, &[]));
+    paths.insert(
+        collection.clone(),
+        Resource::path(it.collection(), scope, &[]),
+    );
     if !it.verbs.contains(&"get") {
         return;
     }
     let item: Vec<&str> = ["name"].iter().chain(scope).copied().collect();
     let at = format!("{collection}/{{name}}");
-    paths.insert(at.clone(), it.path(it.item(), &item, &[]));
+    paths.insert(at.clone(), Resource::path(it.item(), &item, &[]));
     if info.status {
         let status = it.changes("status", &name(info), &it.gvk());
-        paths.insert(format!("{at}/status"), it.path(status, &item, &[]));
+        paths.insert(format!("{at}/status"), Resource::path(status, &item, &[]));
     }
     if info.scale.is_some() {
         let gvk = if is_builtin(&info.group) {
@@ -81,7 +84,7 @@ pub(super) fn add(info: &ResourceInfo, paths: &mut BTreeMap<String, Value>) {
             it.gvk()
         };
         let scale = it.changes("scale", "io.k8s.api.autoscaling.v1.Scale", &gvk);
-        paths.insert(format!("{at}/scale"), it.path(scale, &item, &[]));
+        paths.insert(format!("{at}/scale"), Resource::path(scale, &item, &[]));
     }
 }
 
@@ -140,7 +143,7 @@ impl<'a> Resource<'a> {
     }
 
     /// A path with its operations and the parameters of all of them.
-    fn path(&self, operations: Map<String, Value>, places: &[&str], also: &[&str]) -> Value {
+    fn path(operations: Map<String, Value>, places: &[&str], also: &[&str]) -> Value {
         let mut path = operations;
         let mut shared: Vec<&str> = places.iter().chain(also).copied().collect();
         shared.push("pretty");

@@ -85,6 +85,10 @@ pub(super) struct Bounds {
 
 /// One schema, of an object, a field or an alternative.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a keyword of schemas"
+)]
 pub(super) struct Node {
     /// Empty where there is none; two of them for int-or-string.
     pub(super) types: Vec<Type>,

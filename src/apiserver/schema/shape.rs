@@ -63,13 +63,10 @@ impl Pruner<'_> {
                     self.within(&field(&self.path, name), |this| {
                         this.prune(value, inner, inner.is_some_and(|node| node.embedded));
                     });
-                    true
-                } else {
-                    if !META.contains(&name.as_str()) || !self.path.is_empty() {
-                        self.unknown.push(field(&self.path, name));
-                    }
-                    false
+                } else if !META.contains(&name.as_str()) || !self.path.is_empty() {
+                    self.unknown.push(field(&self.path, name));
                 }
+                known.is_some()
             }),
             Value::Array(items) => {
                 let inner = node.and_then(|node| node.items.as_deref());
@@ -141,7 +138,9 @@ pub(super) fn drop_nulls(node: Option<&Node>, value: &mut Value) {
         }),
         Value::Array(items) => {
             let inner = node.and_then(|node| node.items.as_deref());
-            items.iter_mut().for_each(|item| drop_nulls(inner, item));
+            for item in items {
+                drop_nulls(inner, item);
+            }
         }
         _ => {}
     }
@@ -199,13 +198,13 @@ mod tests {
 
     use super::*;
 
-    fn pruned(schema: Value, mut object: Value) -> (Value, Vec<String>) {
-        let unknown = prune(&Node::parse(&schema), &mut object);
+    fn pruned(schema: &Value, mut object: Value) -> (Value, Vec<String>) {
+        let unknown = prune(&Node::parse(schema), &mut object);
         (object, unknown)
     }
 
-    fn defaulted(schema: Value, mut object: Value) -> Value {
-        let node = Node::parse(&schema);
+    fn defaulted(schema: &Value, mut object: Value) -> Value {
+        let node = Node::parse(schema);
         drop_nulls(Some(&node), &mut object);
         default(&node, &mut object);
         object
@@ -226,7 +225,7 @@ mod tests {
             "extra": 1,
             "spec": {"a": "x", "no": 1, "list": [{"b": 1, "c": 2}, {"d": 3}], "labels": {"k": "v"},
                      "free": {"z": 1, "known": {"x": 1, "y": 2}}, "any": {"n": 1, "o": {"p": 1}}}});
-        let (object, unknown) = pruned(schema, object);
+        let (object, unknown) = pruned(&schema, object);
         assert_eq!(
             unknown,
             [
@@ -253,7 +252,7 @@ mod tests {
             "properties": {"spec": {"type": "object"}}}}});
         let object = json!({"template": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"},
             "spec": {"a": 1}, "status": {}}});
-        let (object, unknown) = pruned(schema, object);
+        let (object, unknown) = pruned(&schema, object);
         assert_eq!(unknown, ["template.spec.a", "template.status"]);
         assert_eq!(object["template"]["metadata"]["name"], "x");
     }
@@ -261,7 +260,7 @@ mod tests {
     #[test]
     fn meta_fields_are_no_exception_further_in() {
         let schema = json!({"type": "object", "properties": {"spec": {"type": "object"}}});
-        let (object, unknown) = pruned(schema, json!({"spec": {"kind": "x"}}));
+        let (object, unknown) = pruned(&schema, json!({"spec": {"kind": "x"}}));
         assert_eq!(
             (object, unknown),
             (json!({"spec": {}}), vec!["spec.kind".to_owned()])
@@ -278,12 +277,12 @@ mod tests {
             "list": {"type": "array", "items": {"type": "object", "properties": {"p": {"default": "TCP"}}}},
             "map": {"type": "object", "additionalProperties": {
                 "type": "object", "properties": {"q": {"default": true}}}}}});
-        let object = defaulted(schema.clone(), json!({"list": [{}], "map": {"k": {}}}));
+        let object = defaulted(&schema, json!({"list": [{}], "map": {"k": {}}}));
         assert_eq!(
             object,
             json!({"spec": {"n": 3}, "list": [{"p": "TCP"}], "map": {"k": {"q": true}}})
         );
-        let object = defaulted(schema, json!({"spec": {"n": 5, "deep": {}}, "status": {}}));
+        let object = defaulted(&schema, json!({"spec": {"n": 5, "deep": {}}, "status": {}}));
         assert_eq!(
             object,
             json!({"spec": {"n": 5, "deep": {"x": 1}}, "status": {"phase": "New"}})
@@ -298,7 +297,7 @@ mod tests {
             "nullable": {"type": "string", "nullable": true, "default": "d"},
             "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
         let object = defaulted(
-            schema,
+            &schema,
             json!({"plain": null, "defaulted": null, "nullable": null, "free": {"x": null}}),
         );
         assert_eq!(

@@ -57,13 +57,15 @@ pub(crate) fn table(
             row
         })
         .collect();
-    json!({
-        "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": list_meta,
-        "columnDefinitions": if headers { columns::of(info) } else { Value::Null },
-        "rows": rows,
-    })
+    let mut table = json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1"});
+    table["metadata"] = list_meta;
+    table["columnDefinitions"] = if headers {
+        columns::of(info)
+    } else {
+        Value::Null
+    };
+    table["rows"] = rows.into();
+    table
 }
 
 fn included(object: &Value, include: IncludeObject) -> Value {

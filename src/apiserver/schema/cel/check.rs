@@ -240,7 +240,7 @@ impl<'s> Checker<'s, '_> {
                     .all(|(own, wanted)| own.fits(wanted, &mut bound));
             if fits {
                 let undecided = target.iter().chain(&args).any(Ty::is_dyn);
-                self.rewrite(call, args.first());
+                Self::rewrite(call, args.first());
                 if call.func_name == UNION {
                     return args.into_iter().next().unwrap_or(Ty::Dyn);
                 }
@@ -293,7 +293,7 @@ impl<'s> Checker<'s, '_> {
     }
 
     /// Lists of type set are equal in any order, those of type map by their keys.
-    fn rewrite(&self, call: &mut CallExpr, left: Option<&Ty<'s>>) {
+    fn rewrite(call: &mut CallExpr, left: Option<&Ty<'s>>) {
         let not = call.func_name == operators::NOT_EQUALS;
         if call.args.len() != 2 {
             return;

@@ -142,7 +142,7 @@ fn normalized(path: &str, node: &Node) -> String {
         }
         let map = at.is_some_and(|node| matches!(node.additional, Some(Additional::Schema(_))));
         if map {
-            out.push_str(&format!("[{name}]"));
+            out.extend(["[", &name, "]"]);
         } else {
             if !out.is_empty() {
                 out.push('.');

@@ -110,15 +110,13 @@ impl<'s> Ty<'s> {
                     | Self::Timestamp
                     | Self::Duration
             ),
-            (Self::List(own, _), Self::List(wanted, _)) => own.fits(wanted, bound),
+            (Self::List(own, _), Self::List(wanted, _))
+            | (Self::Optional(own), Self::Optional(wanted)) => own.fits(wanted, bound),
             (Self::Map(own, value), Self::Map(wanted, wanted_value)) => {
                 own.fits(wanted, bound) && value.fits(wanted_value, bound)
             }
-            (Self::Optional(own), Self::Optional(wanted)) => own.fits(wanted, bound),
             (Self::Opaque(own), Self::Opaque(wanted)) => own == wanted,
             (Self::Object(own, _), Self::Object(wanted, _)) => std::ptr::eq(*own, *wanted),
-            // An object has no other type that a literal could be.
-            (Self::Map(..), Self::Object(..)) | (Self::Object(..), Self::Map(..)) => false,
             _ => std::mem::discriminant(self) == std::mem::discriminant(wanted),
         }
     }

@@ -37,11 +37,11 @@ pub(super) fn typed<'v>(node: &'v Node, value: &'v Value, object: bool) -> Box<d
         Value::String(text) => text_of_format(node, text),
         Value::Array(items) => {
             let inner = node.items.as_deref();
-            let typed = |item| match inner {
+            let of_item = |item| match inner {
                 Some(inner) => typed(inner, item, inner.embedded),
                 None => Box::new(CelNull) as Box<dyn Val + 'v>,
             };
-            Box::new(CelList::from(items.iter().map(typed).collect::<Vec<_>>()))
+            Box::new(CelList::from(items.iter().map(of_item).collect::<Vec<_>>()))
         }
         Value::Object(fields) => Box::new(Fields::new(node, fields, object)),
     }
@@ -69,16 +69,16 @@ fn text_of_format<'v>(node: &Node, text: &'v str) -> Box<dyn Val + 'v> {
 /// An object or a map, whose fields get their types when they are looked at.
 pub(super) struct Fields<'v> {
     node: &'v Node,
-    fields: &'v Map<String, Value>,
+    own: &'v Map<String, Value>,
     object: bool,
     keys: OnceLock<Vec<CelString<'v>>>,
 }
 
 impl<'v> Fields<'v> {
-    fn new(node: &'v Node, fields: &'v Map<String, Value>, object: bool) -> Self {
+    fn new(node: &'v Node, own: &'v Map<String, Value>, object: bool) -> Self {
         Self {
             node,
-            fields,
+            own,
             object,
             keys: OnceLock::new(),
         }
@@ -86,39 +86,29 @@ impl<'v> Fields<'v> {
 
     fn find(&self, key: &dyn Val) -> Option<Box<dyn Val + 'v>> {
         let key = key.downcast_ref::<CelString>()?.inner();
-        if self.object
-            && let Some(value) = self.meta(key)
-        {
-            return value;
+        if self.object && matches!(key, "apiVersion" | "kind" | "metadata") {
+            return self.meta(key);
         }
         if let Some(Additional::Schema(inner)) = &self.node.additional {
-            return Some(typed(inner, self.fields.get(key)?, inner.embedded));
+            return Some(typed(inner, self.own.get(key)?, inner.embedded));
         }
         let name = unescape(key);
         let node = self.node.properties.get(&name)?;
-        Some(typed(node, self.fields.get(&name)?, node.embedded))
+        Some(typed(node, self.own.get(&name)?, node.embedded))
     }
 
-    /// The fields that every object has, whatever its schema says; `Some(None)` where one is not set.
-    fn meta(&self, key: &str) -> Option<Option<Box<dyn Val + 'v>>> {
-        match key {
-            "apiVersion" | "kind" => {
-                let text = self.fields.get(key).and_then(Value::as_str);
-                Some(text.map(|text| Box::new(CelString::from(text)) as Box<dyn Val + 'v>))
-            }
-            "metadata" => {
-                let Some(Value::Object(fields)) = self.fields.get(key) else {
-                    return Some(None);
-                };
-                Some(Some(Box::new(Meta { fields })))
-            }
+    /// The fields that every object has, whatever its schema says.
+    fn meta(&self, key: &str) -> Option<Box<dyn Val + 'v>> {
+        match self.own.get(key)? {
+            Value::Object(fields) => Some(Box::new(Meta { fields })),
+            Value::String(text) => Some(Box::new(CelString::from(text.as_str()))),
             _ => None,
         }
     }
 
     fn keys(&self) -> &[CelString<'v>] {
         self.keys.get_or_init(|| {
-            self.fields
+            self.own
                 .keys()
                 .map(|key| CelString::from(key.as_str()))
                 .collect()
@@ -204,7 +194,7 @@ fn same<'v>(
     let (Some(sizer), Some(indexer)) = (other.as_sizer(), other.as_indexer()) else {
         return false;
     };
-    if other.get_type() != &MAP_TYPE || *sizer.size().inner() != size as i64 {
+    if other.get_type() != &MAP_TYPE || usize::try_from(*sizer.size().inner()) != Ok(size) {
         return false;
     }
     let mut own = own;
@@ -221,7 +211,7 @@ fn same<'v>(
 
 impl std::fmt::Debug for Fields<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_map().entries(self.fields).finish()
+        f.debug_map().entries(self.own).finish()
     }
 }
 
@@ -262,14 +252,14 @@ impl Val for Fields<'_> {
 
     fn equals(&self, other: &dyn Val) -> bool {
         let get = |key: &CelString<'_>| self.find(key);
-        same(self.fields.keys(), self.fields.len(), get, other)
+        same(self.own.keys(), self.own.len(), get, other)
     }
 
     fn clone_as_boxed<'w>(&self) -> Box<dyn Val + 'w>
     where
         Self: 'w,
     {
-        Box::new(Self::new(self.node, self.fields, self.object))
+        Box::new(Self::new(self.node, self.own, self.object))
     }
 }
 
@@ -318,13 +308,13 @@ impl Iterable for Fields<'_> {
 
 impl Sizer for Fields<'_> {
     fn size(&self) -> CelInt {
-        CelInt::from(self.fields.len() as i64)
+        CelInt::from(i64::try_from(self.own.len()).unwrap_or(i64::MAX))
     }
 }
 
 impl Zeroer for Fields<'_> {
     fn is_zero_value(&self) -> bool {
-        self.fields.is_empty()
+        self.own.is_empty()
     }
 }
 

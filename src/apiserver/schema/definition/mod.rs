@@ -1,6 +1,8 @@
 //! CustomResourceDefinition objects: what is asked of them, and what they become.
 
 mod defaults;
+mod lists;
+mod names;
 mod openapi;
 mod selectable;
 mod spec;
@@ -68,7 +70,7 @@ impl Definition {
                 &report.into_causes(),
             ));
         }
-        status::complete(object, stored, now);
+        status::complete(object, &stored, now);
         let conversion = &object["spec"]["conversion"];
         Ok(Self {
             versions,

@@ -61,7 +61,7 @@ pub(super) fn is_established(object: &Value) -> bool {
 }
 
 /// What the naming and establishing controllers write: all names are free here, and a kind is served at once.
-pub(super) fn complete(object: &mut Value, stored: Vec<String>, now: &str) {
+pub(super) fn complete(object: &mut Value, stored: &[String], now: &str) {
     let wanted = [
         ("NamesAccepted", "NoConflicts", "no conflicts found"),
         (

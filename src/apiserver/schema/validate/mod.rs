@@ -41,10 +41,6 @@ impl<'a> Old<'a> {
         self.value == new
     }
 
-    pub(super) fn value(&self) -> &'a Value {
-        self.value
-    }
-
     /// What a field was; type and version are never told apart, since both are shown converted.
     pub(super) fn field(&self, name: &str) -> Option<Self> {
         if self.root && matches!(name, "kind" | "apiVersion") {
@@ -213,9 +209,9 @@ fn alternatives(node: &Node, value: &Value, path: &str) -> Outcome {
             all.merge(outcome);
         }
         if valid != node.all_of.len() {
-            let none = if valid == 0 { ". None validated" } else { "" };
+            let also = if valid == 0 { ". None validated" } else { "" };
             all.fail(Failure::plain(format!(
-                "{} must validate all the schemas (allOf){none}",
+                "{} must validate all the schemas (allOf){also}",
                 quoted()
             )));
         }

@@ -13,20 +13,20 @@ pub(super) fn pod_template(it: Printed<'_>) -> Vec<Value> {
 }
 
 /// The last columns of what has a template: containers, images, selector.
-fn template(it: Printed<'_>, selected: String) -> [Value; 3] {
+fn template(it: Printed<'_>, selected: &str) -> [Value; 3] {
     let [names, images] = containers(it.at("/spec/template/spec/containers"));
     [names, images, json!(selected)]
 }
 
 pub(super) fn replication_controller(it: Printed<'_>) -> Vec<Value> {
     let mut cells = replicas(it);
-    cells.extend(template(it, labels(it.at("/spec/selector"))));
+    cells.extend(template(it, &labels(it.at("/spec/selector"))));
     cells
 }
 
 pub(super) fn replica_set(it: Printed<'_>) -> Vec<Value> {
     let mut cells = replicas(it);
-    cells.extend(template(it, selector(it.at("/spec/selector"))));
+    cells.extend(template(it, &selector(it.at("/spec/selector"))));
     cells
 }
 
@@ -56,7 +56,7 @@ pub(super) fn deployment(it: Printed<'_>) -> Vec<Value> {
         it.number("/status/availableReplicas"),
         it.age(),
     ];
-    cells.extend(template(it, requirements(it.at("/spec/selector"))));
+    cells.extend(template(it, &requirements(it.at("/spec/selector"))));
     cells
 }
 
@@ -79,7 +79,7 @@ pub(super) fn daemon_set(it: Printed<'_>) -> Vec<Value> {
     );
     cells.push(json!(labels(it.at("/spec/template/spec/nodeSelector"))));
     cells.push(it.age());
-    cells.extend(template(it, selector(it.at("/spec/selector"))));
+    cells.extend(template(it, &selector(it.at("/spec/selector"))));
     cells
 }
 
@@ -138,7 +138,7 @@ pub(super) fn job(it: Printed<'_>) -> Vec<Value> {
         json!(duration.unwrap_or_default()),
         it.age(),
     ];
-    cells.extend(template(it, selector(it.at("/spec/selector"))));
+    cells.extend(template(it, &selector(it.at("/spec/selector"))));
     cells
 }
 

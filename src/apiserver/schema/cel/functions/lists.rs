@@ -37,12 +37,12 @@ fn compare(a: &dyn Val, b: &dyn Val) -> Result<Ordering, ExecutionError> {
 fn is_sorted<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
     let [list] = take(args)?;
     let mut items = iterable(list.as_ref())?.iter();
-    let mut last = items.next();
-    while let (Some(a), Some(b)) = (last, items.next()) {
+    let mut before = items.next();
+    while let (Some(a), Some(b)) = (before, items.next()) {
         if compare(a, b)? == Ordering::Greater {
             return Ok(CowVal::owned(CelBool::from(false)));
         }
-        last = Some(b);
+        before = Some(b);
     }
     Ok(CowVal::owned(CelBool::from(true)))
 }

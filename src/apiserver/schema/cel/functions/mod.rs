@@ -15,8 +15,9 @@ mod url;
 use std::sync::{Arc, LazyLock};
 
 use cel::common::traits::Iterable;
+use cel::common::types::{CelDuration, CelInt};
 use cel::common::value::{CowVal, Val};
-use cel::{DeclarationError, Env, ExecutionError, extensions};
+use cel::{DeclarationError, Env, ExecutionError, add_overload, extensions};
 
 pub(super) use sets::{EQUAL_MAPS, EQUAL_SETS, UNION};
 
@@ -30,6 +31,9 @@ pub(super) fn env() -> Arc<Env> {
 
 fn build() -> Result<Env, DeclarationError> {
     let mut env = Env::stdlib();
+    // The one conversion of the standard library that the crate leaves out.
+    add_overload!(env, fn nanoseconds: (CelDuration) -> Result<CelInt>, name = "int",
+        id = "duration_to_int64")?;
     extensions::strings(&mut env)?;
     extensions::lists(&mut env)?;
     lists::add(&mut env)?;
@@ -39,6 +43,12 @@ fn build() -> Result<Env, DeclarationError> {
     sets::add(&mut env)?;
     url::add(&mut env)?;
     Ok(env)
+}
+
+fn nanoseconds(span: &CelDuration) -> Result<CelInt, ExecutionError> {
+    let nanos = span.inner().num_nanoseconds();
+    let nanos = nanos.ok_or_else(|| error("int", "integer overflow"))?;
+    Ok(CelInt::from(nanos))
 }
 
 fn error(function: &str, said: impl ToString) -> ExecutionError {

@@ -65,6 +65,10 @@ fn plus(a: &Quantity, b: &Quantity) -> Quantity {
     a.plus(*b)
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "overloads take references"
+)]
 fn plus_int(a: &Quantity, b: &CelInt) -> Quantity {
     a.plus(Quantity::of(*b.inner()))
 }
@@ -73,6 +77,10 @@ fn minus(a: &Quantity, b: &Quantity) -> Quantity {
     a.minus(*b)
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "overloads take references"
+)]
 fn minus_int(a: &Quantity, b: &CelInt) -> Quantity {
     a.minus(Quantity::of(*b.inner()))
 }

@@ -42,6 +42,10 @@ fn find_all<'v>(
 }
 
 /// At most so many; all with a negative number.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "overloads take references"
+)]
 fn find_all_n<'v>(
     text: &CelString<'v>,
     regex: &CelString<'_>,
