@@ -1,12 +1,12 @@
 //! The client itself: a cheap handle on what its clones share.
 
 use std::fmt;
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
 
+use super::backoff::stretched;
 use super::breaker::{Breaker, BreakerWatch};
 use super::credentials::Credentials;
 use super::limiter::Limiter;
@@ -80,7 +80,7 @@ impl Client {
         let identity = Arc::new(Identity::new(config.tls.identity.clone()));
         let transport = Transport::new(&config, Arc::clone(&identity), dial)?;
         let limits = Limits {
-            breaker: Breaker::new(chance),
+            breaker: Breaker::new(stretched),
             limiter: Limiter::new(options.qps, options.burst, options.max_in_flight),
         };
         Ok(Self {
@@ -111,8 +111,8 @@ impl Client {
         }
     }
 
-    /// The election lane: a connection of its own, 5 s for each call, no breaker, no limiter, no fence. After a
-    /// call without answer it connects anew.
+    /// The election lane: a connection of its own, 5 s for each call, no breaker, no limiter, no fence.
+    /// After a call without answer it connects anew.
     #[must_use]
     pub fn election_lane(&self) -> Self {
         Self {
@@ -144,12 +144,6 @@ impl Client {
     pub fn server(&self) -> &str {
         &self.shared.server
     }
-}
-
-/// Jitter of the breaker's pauses.
-fn chance() -> f64 {
-    let bits = RandomState::new().hash_one(0_u8);
-    (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 impl fmt::Debug for Client {

@@ -1,8 +1,8 @@
 //! Speaks HTTP to an API server.
 //!
 //! A [`Client`] is a cheap handle. Every request runs the same way, readable in `request.rs`:
-//! fence → breaker → in-flight limit → token bucket → credentials → transport → retry decision. What it
-//! promises:
+//! fence → breaker → in-flight limit → token bucket → credentials → transport → retry decision. What
+//! it promises:
 //! - each call ends within its deadline, with a value or a typed [`Error`];
 //! - a write leaves the process only while its [`Fence`] permits, and is never repeated unless doing
 //!   it twice is the same as once, or the server can't have taken it;

@@ -12,8 +12,6 @@ const ENOUGH_CALLS: u32 = 20;
 const CONNECTIONS_IN_A_ROW: u32 = 5;
 /// First and longest time that it stays open.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// Part of a pause that chance may add, so that replicas don't probe in step.
-const JITTER: f64 = 0.2;
 /// Closed for this long it has recovered, and its next pause is the first one again.
 const RECOVERED: Duration = Duration::from_secs(30);
 /// Calls at a time in the last round of the ramp, after which it closes.
@@ -138,8 +136,15 @@ impl Machine {
         Admission::Go(self.epoch)
     }
 
-    /// A call that was admitted in `epoch` has ended. `chance` in [0, 1) jitters a pause.
-    pub(super) fn ended(&mut self, now: Instant, epoch: u64, verdict: Verdict, chance: f64) {
+    /// A call that was admitted in `epoch` has ended. `stretch` lengthens a pause by chance, so that
+    /// replicas don't probe in step.
+    pub(super) fn ended(
+        &mut self,
+        now: Instant,
+        epoch: u64,
+        verdict: Verdict,
+        stretch: impl FnOnce(Duration) -> Duration,
+    ) {
         if epoch != self.epoch {
             return;
         }
@@ -158,12 +163,12 @@ impl Machine {
                     window.count(now, verdict != Verdict::Good);
                 }
                 if *unconnected >= CONNECTIONS_IN_A_ROW || window.is_bad(now) {
-                    self.open(now, chance);
+                    self.open(now, stretch);
                 }
             }
             Phase::Open { .. } => {}
             Phase::HalfOpen { round, left, good } => match verdict {
-                Verdict::Bad | Verdict::Unconnected => self.open(now, chance),
+                Verdict::Bad | Verdict::Unconnected => self.open(now, stretch),
                 // It proved nothing: another may go out in its place.
                 Verdict::Unknown => *left += 1,
                 Verdict::Good => {
@@ -183,11 +188,11 @@ impl Machine {
     }
 
     /// A call had no answer in time; which epoch it was of is not known any more.
-    pub(super) fn timed_out(&mut self, now: Instant, chance: f64) {
-        self.ended(now, self.epoch, Verdict::Bad, chance);
+    pub(super) fn timed_out(&mut self, now: Instant, stretch: impl FnOnce(Duration) -> Duration) {
+        self.ended(now, self.epoch, Verdict::Bad, stretch);
     }
 
-    fn open(&mut self, now: Instant, chance: f64) {
+    fn open(&mut self, now: Instant, stretch: impl FnOnce(Duration) -> Duration) {
         let recovered = match self.phase {
             Phase::Closed { since, .. } => now.saturating_duration_since(since) >= RECOVERED,
             _ => false,
@@ -197,7 +202,7 @@ impl Machine {
             _ => PAUSE.0,
         };
         self.pause = Some(pause);
-        let until = now + pause.mul_f64(1.0 + JITTER * chance);
+        let until = now + stretch(pause);
         self.enter(Phase::Open { until });
     }
 

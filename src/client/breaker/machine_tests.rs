@@ -2,6 +2,12 @@ use super::*;
 use proptest::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
+/// Most that a pause is stretched by.
+const JITTER: f64 = 0.2;
+
+fn exact(pause: Duration) -> Duration {
+    pause
+}
 
 fn go(machine: &mut Machine, now: Instant) -> u64 {
     match machine.admit(now) {
@@ -12,7 +18,7 @@ fn go(machine: &mut Machine, now: Instant) -> u64 {
 
 fn call(machine: &mut Machine, now: Instant, verdict: Verdict) {
     let epoch = go(machine, now);
-    machine.ended(now, epoch, verdict, 0.0);
+    machine.ended(now, epoch, verdict, exact);
 }
 
 fn opened(now: Instant) -> Machine {
@@ -105,7 +111,7 @@ fn one_probe_then_a_ramp_then_closed() {
         assert_eq!(machine.admit(now), Admission::Full, "no more than {round}");
         assert_eq!(machine.state(now), BreakerState::HalfOpen);
         for epoch in epochs {
-            machine.ended(now, epoch, Verdict::Good, 0.0);
+            machine.ended(now, epoch, Verdict::Good, exact);
         }
     }
     assert_eq!(machine.state(now), BreakerState::Closed);
@@ -167,15 +173,15 @@ fn a_slow_answer_from_before_says_nothing_about_now() {
     }
     let now = start + SECOND;
     let probe = go(&mut machine, now);
-    machine.ended(now, slow, Verdict::Bad, 0.0);
+    machine.ended(now, slow, Verdict::Bad, exact);
     assert_eq!(machine.state(now), BreakerState::HalfOpen);
-    machine.ended(now, slow, Verdict::Good, 0.0);
+    machine.ended(now, slow, Verdict::Good, exact);
     assert_eq!(
         machine.admit(now),
         Admission::Full,
         "the probe is still under way"
     );
-    machine.ended(now, probe, Verdict::Good, 0.0);
+    machine.ended(now, probe, Verdict::Good, exact);
     assert!(matches!(machine.admit(now), Admission::Go(_)));
 }
 
@@ -209,16 +215,16 @@ proptest! {
             } else if !under_way.is_empty() {
                 let epoch = under_way.remove(usize::from(op) % under_way.len());
                 let verdict = [Verdict::Good, Verdict::Bad, Verdict::Unconnected, Verdict::Unknown][usize::from(op) - 2];
-                machine.ended(now, epoch, verdict, chance);
+                machine.ended(now, epoch, verdict, |pause| pause.mul_f64(1.0 + JITTER * chance));
             }
         }
         for epoch in under_way.drain(..) {
-            machine.ended(now, epoch, Verdict::Unknown, 0.0);
+            machine.ended(now, epoch, Verdict::Unknown, exact);
         }
         now += 2 * PAUSE.1;
         for _ in 0..2 * RAMP_TOP {
             if let Admission::Go(epoch) = machine.admit(now) {
-                machine.ended(now, epoch, Verdict::Good, 0.0);
+                machine.ended(now, epoch, Verdict::Good, exact);
             }
         }
         prop_assert_eq!(machine.state(now), BreakerState::Closed);

@@ -8,7 +8,7 @@ pub(super) mod judge;
 mod machine;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
@@ -20,16 +20,11 @@ use machine::{Admission, Machine};
 
 use super::telemetry;
 
-/// The breaker of one client. Clones share it.
-#[derive(Clone)]
+/// The breaker of one lane.
 pub(super) struct Breaker {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
     machine: Mutex<Machine>,
-    /// Draws a number in [0, 1) for a pause's jitter.
-    chance: Box<dyn Fn() -> f64 + Send + Sync>,
+    /// Lengthens a pause by chance.
+    stretch: fn(Duration) -> Duration,
     /// Told when a place of the ramp may be free.
     freed: Notify,
     published: watch::Sender<Published>,
@@ -63,17 +58,15 @@ pub(super) struct Permit<'a> {
 pub(super) struct Open;
 
 impl Breaker {
-    /// Closed. `chance` draws a number in [0, 1).
-    pub(super) fn new(chance: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
+    /// Closed. `stretch` lengthens a pause by chance.
+    pub(super) fn new(stretch: fn(Duration) -> Duration) -> Self {
         let state = BreakerState::Closed;
         telemetry::breaker_state(state);
         Self {
-            shared: Arc::new(Shared {
-                machine: Mutex::new(Machine::new(Instant::now())),
-                chance: Box::new(chance),
-                freed: Notify::new(),
-                published: watch::Sender::new(Published { state, until: None }),
-            }),
+            machine: Mutex::new(Machine::new(Instant::now())),
+            stretch,
+            freed: Notify::new(),
+            published: watch::Sender::new(Published { state, until: None }),
         }
     }
 
@@ -84,7 +77,7 @@ impl Breaker {
     pub(super) async fn admit(&self) -> Result<Permit<'_>, Open> {
         loop {
             // Made before the look, so that a place that gets free after it is not missed.
-            let freed = self.shared.freed.notified();
+            let freed = self.freed.notified();
             match self.with(Machine::admit) {
                 Admission::Go(epoch) => {
                     return Ok(Permit {
@@ -101,21 +94,19 @@ impl Breaker {
 
     /// A request that was sent had no answer by its deadline.
     pub(super) fn timed_out(&self) {
-        let chance = (self.shared.chance)();
-        self.with(|machine, now| machine.timed_out(now, chance));
+        self.with(|machine, now| machine.timed_out(now, self.stretch));
     }
 
     /// Its state, to look at and to wait for.
     pub(super) fn watch(&self) -> BreakerWatch {
         BreakerWatch {
-            published: self.shared.published.subscribe(),
+            published: self.published.subscribe(),
         }
     }
 
     fn ended(&self, epoch: u64, verdict: Verdict) {
-        let chance = (self.shared.chance)();
-        self.with(|machine, now| machine.ended(now, epoch, verdict, chance));
-        self.shared.freed.notify_waiters();
+        self.with(|machine, now| machine.ended(now, epoch, verdict, self.stretch));
+        self.freed.notify_waiters();
     }
 
     /// Does something to the machine, and tells of the transition if that was one.
@@ -128,9 +119,9 @@ impl Breaker {
             until: machine.open_until(now),
         };
         // Under the machine's lock, so that transitions are told in their order.
-        let before = *self.shared.published.borrow();
+        let before = *self.published.borrow();
         if before != next {
-            self.shared.published.send_replace(next);
+            self.published.send_replace(next);
             if before.state != next.state {
                 tell(before.state, next, now);
             }
@@ -140,10 +131,7 @@ impl Breaker {
 
     fn lock(&self) -> MutexGuard<'_, Machine> {
         // The machine is whole after each operation, whoever panicked.
-        self.shared
-            .machine
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,14 +3,15 @@ use crate::client::testing::{FakeServer, Reply};
 use crate::client::{Client, Error, POD, RawRequest};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 async fn fail(breaker: &Breaker) {
     breaker.admit().await.unwrap().judge(Verdict::Unconnected);
 }
 
-async fn opened() -> Breaker {
-    let breaker = Breaker::new(|| 0.0);
+async fn opened() -> Arc<Breaker> {
+    let breaker = Arc::new(Breaker::new(|pause| pause));
     for _ in 0..5 {
         fail(&breaker).await;
     }
@@ -37,7 +38,7 @@ async fn open_refuses_at_once_and_says_until_when() {
 #[tokio::test(start_paused = true)]
 async fn waiters_of_the_ramp_go_out_as_it_grows_and_are_refused_when_it_opens_again() {
     let breaker = opened().await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    breaker.watch().not_open().await;
     let mut probe = breaker.admit().await.unwrap();
     let waiting: Vec<_> = (0..3)
         .map(|_| {
@@ -53,7 +54,7 @@ async fn waiters_of_the_ramp_go_out_as_it_grows_and_are_refused_when_it_opens_ag
     }
 
     let breaker = opened().await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    breaker.watch().not_open().await;
     let mut probe = breaker.admit().await.unwrap();
     let waiter = tokio::spawn({
         let breaker = breaker.clone();
@@ -68,7 +69,7 @@ async fn waiters_of_the_ramp_go_out_as_it_grows_and_are_refused_when_it_opens_ag
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_is_cancelled_holds_nobody_up() {
     let breaker = opened().await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    breaker.watch().not_open().await;
     let probe = breaker.admit().await.unwrap();
     let waiter = tokio::spawn({
         let breaker = breaker.clone();

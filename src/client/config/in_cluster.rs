@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use http::HeaderMap;
-
 use super::{Config, ConfigError, Environment, TlsSettings, Trust};
 use crate::client::credentials::Auth;
 use crate::client::transport::{CertificateFiles, tls};
@@ -64,7 +62,6 @@ pub(super) fn load(environment: &Environment) -> Result<Option<Config>, ConfigEr
         namespace => namespace,
     };
     Ok(Some(Config {
-        server: service.url(),
         namespace: namespace.to_owned(),
         origin: format!("service account of this pod ({})", directory.display()),
         tls: TlsSettings {
@@ -79,8 +76,7 @@ pub(super) fn load(environment: &Environment) -> Result<Option<Config>, ConfigEr
             file: token,
             fallback: None,
         },
-        proxy: None,
-        impersonation: HeaderMap::new(),
+        ..Config::without_credentials(service.url())
     }))
 }
 

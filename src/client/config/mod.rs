@@ -26,7 +26,7 @@ use super::credentials::Auth;
 use super::transport::CertificateFiles;
 use kubeconfig::Kubeconfig;
 use proxy::ProxyEnvironment;
-pub(super) use proxy::{Protocol, Proxy};
+pub(super) use proxy::{Protocol, Proxy, port};
 
 /// Where to look for the API server.
 #[derive(Clone, Debug, Default)]

@@ -149,10 +149,7 @@ impl ProxyEnvironment {
         };
         let host = server.host().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let port = server.port_u16().or(match server.scheme_str() {
-            Some("http") => Some(80),
-            _ => Some(443),
-        });
+        let port = Some(port(server));
         let excluded = || {
             let list = self.excluded.as_deref().unwrap_or_default();
             list.split(',')
@@ -168,6 +165,14 @@ impl ProxyEnvironment {
             .map_err(|problem| ConfigError::Environment { variable, problem })?;
         Ok(Some(proxy))
     }
+}
+
+/// The port of a server, said or not.
+pub(in crate::client) fn port(server: &Uri) -> u16 {
+    server.port_u16().unwrap_or(match server.scheme_str() {
+        Some("http") => 80,
+        _ => 443,
+    })
 }
 
 fn is_local(host: &str) -> bool {

@@ -120,10 +120,9 @@ impl<'a> Place<'a> {
                 bytes.map_err(|error| self.problem(&key, format!("not base64: {error}")))?;
             return Ok(Some((key, bytes)));
         }
-        let Some(file) = text(file) else {
+        let Some(path) = self.file(file, inline) else {
             return Ok(None);
         };
-        let path = self.path(file);
         let bytes = std::fs::read(&path).map_err(|error| {
             self.problem(key, format!("can't read {}: {error}", path.display()))
         })?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::tls::{self, Identity, Roots};
+use super::tls::{self, Identity, Verifier};
 
 /// How old what was read may be when a request is sent.
 const AGE: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ pub(in crate::client) struct CertificateFiles {
 /// Reads them again, and puts what has changed in force.
 pub(super) struct Reloader {
     files: CertificateFiles,
-    roots: Option<Arc<Roots>>,
+    roots: Option<Arc<Verifier>>,
     identity: Arc<Identity>,
     state: Mutex<State>,
 }
@@ -41,7 +41,7 @@ impl Reloader {
     /// With what was read from the files just now.
     pub(super) fn new(
         files: CertificateFiles,
-        roots: Option<Arc<Roots>>,
+        roots: Option<Arc<Verifier>>,
         identity: Arc<Identity>,
     ) -> Self {
         Self {

@@ -1,11 +1,13 @@
 //! Connections through a proxy: HTTP CONNECT (plain or over TLS) and SOCKS 5.
 
+use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use http::Uri;
+use hyper::rt::{Read, Write};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
@@ -14,7 +16,7 @@ use tower_service::Service;
 
 use super::dial::{Dial, Stream, tcp_connector};
 use super::tls::{self, Identity};
-use crate::client::config::{Protocol, Proxy, Trust};
+use crate::client::config::{Protocol, Proxy, Trust, port};
 
 /// Until the proxy has said that the way is open.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -72,10 +74,9 @@ async fn open(
     tls: Option<HttpsConnector<HttpConnector>>,
     server: Uri,
 ) -> Result<Box<dyn Stream>, String> {
-    let address = proxy.address.clone();
     match (proxy.protocol, tls) {
         (Protocol::Socks5, _) => {
-            let mut socks = SocksV5::new(address, tcp);
+            let mut socks = SocksV5::new(proxy.address.clone(), tcp);
             if let Some((name, password)) = proxy.user() {
                 socks = socks.with_auth(name.to_owned(), password.expose().to_owned());
             }
@@ -83,31 +84,32 @@ async fn open(
             Ok(Box::new(stream.into_inner()))
         }
         (_, None) => {
-            let mut tunnel = Tunnel::new(address, tcp);
-            if let Some(authorization) = proxy.authorization() {
-                tunnel = tunnel.with_auth(authorization);
-            }
-            let stream = tunnel.call(server).await.map_err(|e| e.to_string())?;
+            let stream = tunnel(&proxy, tcp, server).await?;
             Ok(Box::new(stream.into_inner()))
         }
-        (_, Some(tls)) => {
-            let mut tunnel = Tunnel::new(address, tls);
-            if let Some(authorization) = proxy.authorization() {
-                tunnel = tunnel.with_auth(authorization);
-            }
-            let stream = tunnel.call(server).await.map_err(|e| e.to_string())?;
-            Ok(Box::new(TokioIo::new(stream)))
-        }
+        (_, Some(tls)) => Ok(Box::new(TokioIo::new(tunnel(&proxy, tls, server).await?))),
     }
+}
+
+/// HTTP CONNECT over whatever leads to the proxy.
+async fn tunnel<C>(proxy: &Proxy, connector: C, server: Uri) -> Result<C::Response, String>
+where
+    C: Service<Uri>,
+    C::Future: Send + 'static,
+    C::Response: Read + Write + Unpin + Send + 'static,
+    C::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let mut tunnel = Tunnel::new(proxy.address.clone(), connector);
+    if let Some(authorization) = proxy.authorization() {
+        tunnel = tunnel.with_auth(authorization);
+    }
+    tunnel.call(server).await.map_err(|e| e.to_string())
 }
 
 /// A proxy has to be told the port.
 fn with_port(server: &Uri) -> io::Result<Uri> {
     let host = server.host().unwrap_or_default();
-    let port = server.port_u16().unwrap_or(match server.scheme_str() {
-        Some("http") => 80,
-        _ => 443,
-    });
+    let port = port(server);
     let scheme = server.scheme_str().unwrap_or("https");
     format!("{scheme}://{host}:{port}/")
         .parse()
@@ -156,15 +158,8 @@ mod tests {
         (address, heads)
     }
 
-    async fn get_through(url: String) -> Result<(), String> {
-        let server = FakeServer::with_tls(&["api.example.com"], &["h2"], |_| Reply::json("{}"));
-        let address = server.listen().await;
-        get(&server, address, url).await
-    }
-
-    async fn get(server: &FakeServer, address: SocketAddr, url: String) -> Result<(), String> {
+    async fn get(server: &FakeServer, url: String) -> Result<(), String> {
         let mut config = server.config_at("https://api.example.com");
-        let url = url.replace("SERVER", &address.to_string());
         config.proxy = Some(Proxy::parse(&url).unwrap());
         let options = ClientOptions {
             deadline: Duration::from_secs(5),
@@ -180,7 +175,7 @@ mod tests {
         let server = FakeServer::with_tls(&["api.example.com"], &["h2"], |_| Reply::json("{}"));
         let address = server.listen().await;
         let (proxy, heads) = connect_proxy(address, "HTTP/1.1 200 OK\r\n\r\n").await;
-        get(&server, address, format!("http://me:secret@{proxy}"))
+        get(&server, format!("http://me:secret@{proxy}"))
             .await
             .unwrap();
         let heads = heads.lock().unwrap().clone();
@@ -200,7 +195,8 @@ mod tests {
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
         let refusal = "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n";
         let (proxy, _) = connect_proxy(nowhere, refusal).await;
-        let error = get_through(format!("http://me:hunter2@{proxy}"))
+        let server = FakeServer::with_tls(&["api.example.com"], &["h2"], |_| Reply::json("{}"));
+        let error = get(&server, format!("http://me:hunter2@{proxy}"))
             .await
             .unwrap_err();
         assert!(error.contains(&format!("proxy http://{proxy}")), "{error}");
@@ -237,7 +233,7 @@ mod tests {
             let mut far = TcpStream::connect(address).await.unwrap();
             let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
         });
-        get(&server, address, format!("socks5://me:secret@{proxy}"))
+        get(&server, format!("socks5://me:secret@{proxy}"))
             .await
             .unwrap();
         socks.abort();

@@ -112,59 +112,70 @@ impl ResolvesClientCert for Identity {
     }
 }
 
-/// The certificates that servers are verified by. Handshakes made after a replacement use the new
-/// ones; connections that stand are left alone.
-pub(super) struct Roots {
-    given: RwLock<(Arc<Vec<CertificateDer<'static>>>, Arc<WebPkiServerVerifier>)>,
+/// How servers are verified. Roots that were given can be replaced: handshakes made after that use the
+/// new ones, connections that stand are left alone. Signatures are checked in any case.
+pub(super) struct Verifier {
+    provider: CryptoProvider,
+    /// `None` accepts any certificate, as `insecure-skip-tls-verify` asks.
+    roots: Option<RwLock<Roots>>,
+}
+
+struct Roots {
+    certificates: Arc<Vec<CertificateDer<'static>>>,
+    verifier: Arc<WebPkiServerVerifier>,
 }
 
 impl Roots {
     fn new(certificates: Arc<Vec<CertificateDer<'static>>>) -> Result<Self, String> {
-        let verifier = verifier(&certificates)?;
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates.iter() {
+            roots
+                .add(certificate.clone())
+                .map_err(|error| error.to_string())?;
+        }
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::new(provider()))
+                .build()
+                .map_err(|error| error.to_string())?;
         Ok(Self {
-            given: RwLock::new((certificates, verifier)),
+            certificates,
+            verifier,
+        })
+    }
+}
+
+impl Verifier {
+    fn new(roots: Option<Roots>) -> Arc<Self> {
+        Arc::new(Self {
+            provider: provider(),
+            roots: roots.map(RwLock::new),
         })
     }
 
-    /// Whether these are other certificates than before, and so are used from now on.
+    /// Whether these are other roots than before, and so are used from now on.
     pub(super) fn replace(
         &self,
         certificates: Vec<CertificateDer<'static>>,
     ) -> Result<bool, String> {
-        let mut given = self.given.write().unwrap_or_else(PoisonError::into_inner);
-        if *given.0 == certificates {
+        let Some(roots) = &self.roots else {
+            return Ok(false);
+        };
+        let mut roots = roots.write().unwrap_or_else(PoisonError::into_inner);
+        if *roots.certificates == certificates {
             return Ok(false);
         }
-        let verifier = verifier(&certificates)?;
-        *given = (certificates.into(), verifier);
+        *roots = Roots::new(certificates.into())?;
         Ok(true)
     }
-
-    fn current(&self) -> Arc<WebPkiServerVerifier> {
-        let given = self.given.read().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&given.1)
-    }
 }
 
-fn verifier(certificates: &[CertificateDer<'static>]) -> Result<Arc<WebPkiServerVerifier>, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates {
-        roots
-            .add(certificate.clone())
-            .map_err(|error| error.to_string())?;
-    }
-    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::new(provider()))
-        .build()
-        .map_err(|error| error.to_string())
-}
-
-impl fmt::Debug for Roots {
+impl fmt::Debug for Verifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Roots")
+        f.write_str("Verifier")
     }
 }
 
-impl ServerCertVerifier for Roots {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -173,8 +184,12 @@ impl ServerCertVerifier for Roots {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        self.current()
-            .verify_server_cert(certificate, intermediates, name, ocsp, now)
+        let Some(roots) = &self.roots else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        let roots = roots.read().unwrap_or_else(PoisonError::into_inner);
+        let verifier = &roots.verifier;
+        verifier.verify_server_cert(certificate, intermediates, name, ocsp, now)
     }
 
     fn verify_tls12_signature(
@@ -183,8 +198,8 @@ impl ServerCertVerifier for Roots {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.current()
-            .verify_tls12_signature(message, certificate, signature)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        crypto::verify_tls12_signature(message, certificate, signature, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -193,12 +208,14 @@ impl ServerCertVerifier for Roots {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.current()
-            .verify_tls13_signature(message, certificate, signature)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        crypto::verify_tls13_signature(message, certificate, signature, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.current().supported_verify_schemes()
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }
 
@@ -207,22 +224,24 @@ impl ServerCertVerifier for Roots {
 pub(super) fn client_config(
     trust: &Trust,
     identity: Arc<Identity>,
-) -> Result<(ClientConfig, Option<Arc<Roots>>), String> {
+) -> Result<(ClientConfig, Option<Arc<Verifier>>), String> {
     let mut replaceable = None;
     let provider = Arc::new(provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
     let builder = match trust {
+        Trust::System => builder.with_root_certificates(system_roots()?),
+        // Dangerous in name only where roots are given: they are verified as rustls does.
         Trust::Anyone => builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AnyServer(provider))),
-        Trust::System => builder.with_root_certificates(system_roots()?),
+            .with_custom_certificate_verifier(Verifier::new(None)),
         Trust::Roots(certificates) => {
-            let roots = Arc::new(Roots::new(Arc::clone(certificates))?);
-            replaceable = Some(Arc::clone(&roots));
-            // Dangerous in name only: it verifies as rustls does.
-            builder.dangerous().with_custom_certificate_verifier(roots)
+            let verifier = Verifier::new(Some(Roots::new(Arc::clone(certificates))?));
+            replaceable = Some(Arc::clone(&verifier));
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(verifier)
         }
     };
     Ok((builder.with_client_cert_resolver(identity), replaceable))
@@ -246,52 +265,6 @@ fn system_roots() -> Result<RootCertStore, String> {
         "no certificate-authority is given and no system roots are found (looked at {looked_at}); \
          set certificate-authority or SSL_CERT_FILE"
     ))
-}
-
-/// Accepts any certificate, as `insecure-skip-tls-verify` asks; signatures are still checked.
-struct AnyServer(Arc<CryptoProvider>);
-
-impl fmt::Debug for AnyServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AnyServer")
-    }
-}
-
-impl ServerCertVerifier for AnyServer {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        crypto::verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        crypto::verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 #[cfg(test)]

@@ -207,8 +207,9 @@ async fn no_reconcile_starts_while_the_breaker_is_open_and_keys_go_on_coalescing
     for _ in 0..10 {
         queue.add(key("a"), Priority::High);
     }
+    breaker.not_open().await;
     while reconciler.runs("a").is_empty() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::task::yield_now().await;
     }
     let pause = reconciler.runs("a")[0] - opened;
     assert!(

@@ -119,6 +119,14 @@ impl Again {
     }
 }
 
+/// When a key that is asked for at `at` may run: one that failed is held, unless it is urgent.
+fn held(retry: Option<&Retry>, at: Instant, priority: Priority) -> Instant {
+    match retry {
+        Some(retry) if priority < Priority::High => at.max(retry.hold()),
+        _ => at,
+    }
+}
+
 impl Core {
     pub(super) fn new(jitter: Jitter) -> Self {
         Self {
@@ -169,11 +177,7 @@ impl Core {
                 at: planned,
                 ticket,
             } => {
-                let at = match &entry.retry {
-                    Some(retry) if priority < Priority::High => at.max(retry.hold()),
-                    _ => at,
-                };
-                let at = at.min(*planned);
+                let at = held(entry.retry.as_deref(), at, priority).min(*planned);
                 self.waiting.remove(&(*planned, *ticket));
                 let priority = priority.max(entry.priority);
                 let (retry, conflicts) = (entry.retry.take(), entry.conflicts);
@@ -299,15 +303,11 @@ impl Core {
             }
             Finish::Interrupted => {
                 conflicts = entry.conflicts;
-                let held = |at: Instant, priority| match &retry {
-                    Some(retry) if priority < Priority::High => at.max(retry.hold()),
-                    _ => at,
-                };
                 let asked = again.map(|asked| Again {
-                    at: held(asked.at, asked.priority),
+                    at: held(retry.as_deref(), asked.at, asked.priority),
                     ..asked
                 });
-                let at = held(now + INTERRUPTED, entry.priority);
+                let at = held(retry.as_deref(), now + INTERRUPTED, entry.priority);
                 again = Some(Again::merge(asked, at, entry.priority));
             }
             Finish::Failed | Finish::Conflict => {
@@ -317,12 +317,7 @@ impl Core {
                 let mut at = failed.until();
                 let mut priority = entry.priority;
                 if let Some(asked) = again {
-                    let held = asked.priority < Priority::High;
-                    at = at.min(if held {
-                        asked.at.max(failed.hold())
-                    } else {
-                        asked.at
-                    });
+                    at = at.min(held(Some(&failed), asked.at, asked.priority));
                     priority = priority.max(asked.priority);
                 }
                 again = Some(Again { at, priority });
