@@ -122,3 +122,24 @@ fn a_permanent_failure_waits_for_a_change() {
     core.add(now, key("a"), Priority::Low);
     assert!(take(&mut core, now).is_some());
 }
+
+/// Found by the model: a conflict between the failure and the interruption.
+#[test]
+fn an_interrupted_run_ends_no_hold() {
+    let (now, a) = (Instant::now(), ObjectKey::new("ns", "a"));
+    let mut core = Core::new(Jitter::seeded(0));
+    core.add(now, a.clone(), Priority::Low);
+    core.take(now).unwrap();
+    core.add(now, a.clone(), Priority::High);
+    core.done(now, &a, Finish::Failed);
+    let until = core.until(&a).unwrap();
+    assert!(until > now);
+    for finish in [Finish::Conflict, Finish::Interrupted] {
+        core.take(now).unwrap();
+        core.done(now, &a, finish);
+        assert_eq!(core.until(&a), Some(until));
+    }
+    assert!(!core.add(now, a.clone(), Priority::Low), "held");
+    assert_eq!(core.next_due(), Some(until));
+    assert!(core.add(now, a, Priority::High), "urgent");
+}

@@ -66,6 +66,8 @@ struct Model {
     failures: u32,
     until: Option<Instant>,
     hold: Option<Instant>,
+    /// The hold that a conflict passed over; it stands again for a run after that.
+    passed_over: Option<Instant>,
     conflicts: u8,
     ready_since: Option<Instant>,
 }
@@ -165,12 +167,13 @@ impl World {
                 prop_assert_eq!(until, model.until);
                 model.conflicts = conflicts + 1;
                 model.asks.push((now, priority));
-                model.hold = None;
+                model.passed_over = model.hold.take().or(model.passed_over);
                 return Ok(());
             }
             Finish::Interrupted => {
                 // As if it had not run: nothing is counted, nothing forgotten.
                 model.conflicts = conflicts;
+                model.hold = model.hold.or(model.passed_over.take());
                 model.asks.push((now + INTERRUPTED, priority));
                 prop_assert_eq!(until, model.until);
                 let expected = model.at().map(|at| at.saturating_duration_since(now));
@@ -182,6 +185,7 @@ impl World {
                 true
             }
         };
+        model.passed_over = None;
         if failed {
             let until = until.expect("a failed key has a backoff");
             let early = model.until.is_some_and(|until| started < until);
