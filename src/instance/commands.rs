@@ -108,6 +108,8 @@ impl Commander {
         if let Err(why) = &done {
             tracing::warn!(%why, "clone");
         }
+        // What was read during the clone, that it is writable, must not outlive it.
+        self.refresh.now().await;
         self.board.change(|facts| {
             facts.cloning = None;
             facts.notice = done.err().unwrap_or_default();
