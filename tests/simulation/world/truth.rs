@@ -34,7 +34,9 @@ pub(super) async fn look_on(shared: Weak<Shared>) {
         };
         shared.check_now();
         shared.check_fences();
-        shared.check_roles();
+        if before.roles_may_differ(&shared) {
+            shared.check_roles();
+        }
         before.note(&shared);
         if look % THOROUGH == 0 {
             shared.check_rows();
@@ -48,9 +50,19 @@ struct Before {
     writable: Vec<String>,
     open: Vec<String>,
     leaders: Vec<(String, u64)>,
+    /// Version of the API server's objects, and who could acknowledge writes.
+    roles: (u64, Vec<String>),
 }
 
 impl Before {
+    /// Whether labels or servers have changed. To read all pods takes longer than all else here.
+    fn roles_may_differ(&mut self, shared: &Shared) -> bool {
+        let now = (shared.api.resource_version(), shared.mysqls.writable());
+        let differ = now != self.roles;
+        self.roles = now;
+        differ
+    }
+
     fn note(&mut self, shared: &Arc<Shared>) {
         let leaders: Vec<_> = {
             let replicas = shared.replicas.lock().unwrap();
