@@ -7,6 +7,7 @@
 //! `registry` is the table of built-in resources, `state` the object logic, `patch` and `schema` what
 //! it is helped by, `http` the edge, [`faults`] what can go wrong there.
 
+mod access;
 mod audit;
 mod auth;
 mod discovery;
@@ -28,6 +29,7 @@ mod state;
 mod table;
 mod webhook;
 
+pub use access::Access;
 pub use audit::AuditEvent;
 pub use error::{ApiError, Cause};
 pub use faults::{Fault, Faults, Rule};

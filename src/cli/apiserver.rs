@@ -5,15 +5,14 @@ use std::error::Error;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio::net::TcpListener;
 
-use crate::apiserver::{ApiServer, ApiServerOptions, Client};
+use crate::apiserver::{Access, ApiServer, ApiServerOptions, Client};
+
+/// Cluster and user in the kubeconfig.
+const NAME: &str = "mainstay";
 
 /// Options of `mainstay apiserver`.
 #[derive(Debug, Args)]
@@ -53,11 +52,10 @@ pub(super) async fn run(args: ApiServerArgs) -> Result<(), Box<dyn Error>> {
         .await
         .map_err(|error| format!("can't listen on {}: {error}", args.listen))?;
     let address = listener.local_addr()?;
-    let (tls, authority) = if args.tls {
-        let (config, authority) = certificate(address)?;
-        (Some(config), Some(authority))
+    let access = if args.tls {
+        Access::tls(NAME, ["localhost".to_owned(), address.ip().to_string()])?
     } else {
-        (None, None)
+        Access::plain(NAME)
     };
     let tokens: BTreeMap<String, Client> = args
         .tokens
@@ -75,9 +73,9 @@ pub(super) async fn run(args: ApiServerArgs) -> Result<(), Box<dyn Error>> {
     });
     // kubectl asks for a password where it has to show nothing over TLS.
     let token = args.tokens.first().map_or("any", |(_, token)| token);
-    write_private(&path, &kubeconfig(address, authority.as_deref(), token))?;
+    write_private(&path, &access.kubeconfig(address, NAME, token))?;
     println!("{}", path.display());
-    server.serve(listener, tls, stopped()?).await;
+    server.serve(listener, access.server(), stopped()?).await;
     Ok(())
 }
 
@@ -93,33 +91,6 @@ fn stopped() -> std::io::Result<impl Future<Output = ()>> {
             _ = interrupt.recv() => {}
         }
     })
-}
-
-/// A certificate for the address and for `localhost`, with its PEM.
-fn certificate(address: SocketAddr) -> Result<(Arc<rustls::ServerConfig>, String), Box<dyn Error>> {
-    let names = vec!["localhost".to_owned(), address.ip().to_string()];
-    let pair = rcgen::generate_simple_self_signed(names)?;
-    let key = PrivatePkcs8KeyDer::from(pair.signing_key.serialize_der());
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(vec![pair.cert.der().clone()], key.into())?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok((Arc::new(config), pair.cert.pem()))
-}
-
-/// A kubeconfig for a server at `address`.
-fn kubeconfig(address: SocketAddr, authority: Option<&str>, token: &str) -> String {
-    let scheme = if authority.is_some() { "https" } else { "http" };
-    let authority = authority
-        .map(|pem| format!("    certificate-authority-data: {}\n", STANDARD.encode(pem)))
-        .unwrap_or_default();
-    format!(
-        "apiVersion: v1\nkind: Config\nclusters:\n- name: mainstay\n  cluster:\n    server: {scheme}://{address}\n\
-         {authority}users:\n- name: mainstay\n  user: {{token: {token:?}}}\ncontexts:\n- name: mainstay\n  context:\n    \
-         cluster: mainstay\n    user: mainstay\n    namespace: default\ncurrent-context: mainstay\n"
-    )
 }
 
 /// Writes a file that only its owner can read: there may be a token in it.
@@ -140,18 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kubeconfig_is_one_that_clients_read() {
-        let text = kubeconfig("127.0.0.1:6443".parse().unwrap(), Some("PEM"), "t");
-        let value: serde_json::Value = serde_yaml::from_str(&text).unwrap();
-        assert_eq!(
-            value["clusters"][0]["cluster"]["server"],
-            "https://127.0.0.1:6443"
-        );
-        assert_eq!(
-            value["clusters"][0]["cluster"]["certificate-authority-data"],
-            "UEVN"
-        );
-        assert_eq!(value["users"][0]["user"]["token"], "t");
+    fn a_token_has_a_name_and_a_value() {
         assert!(token("a=").is_err() && token("a=b=c").is_ok());
     }
 }

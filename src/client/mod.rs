@@ -46,11 +46,12 @@ pub use jitter::Jitter;
 pub use options::{ClientOptions, DeleteOptions, ListOptions, Patch, WatchOptions};
 pub use raw::{RawBody, RawRequest, RawResponse};
 pub use resource::{
-    CONFIG_MAP, EVENT, LEASE, PERSISTENT_VOLUME_CLAIM, POD, POD_DISRUPTION_BUDGET, Resource,
-    SECRET, SERVICE,
+    CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, EVENT, LEASE, PERSISTENT_VOLUME_CLAIM, POD,
+    POD_DISRUPTION_BUDGET, Resource, SECRET, SERVICE,
 };
 pub use secret::Secret;
 pub use telemetry::describe_metrics;
+pub(crate) use transport::tls::anyone;
 pub use transport::{Dial, Stream};
 pub use verbs::ListPage;
 pub use watch::{WatchFrame, WatchStream};

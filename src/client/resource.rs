@@ -90,6 +90,14 @@ pub const POD_DISRUPTION_BUDGET: Resource = Resource {
     plural: "poddisruptionbudgets",
     namespaced: true,
 };
+/// `apiextensions.k8s.io/v1` CustomResourceDefinition.
+pub const CUSTOM_RESOURCE_DEFINITION: Resource = Resource {
+    group: "apiextensions.k8s.io",
+    version: "v1",
+    kind: "CustomResourceDefinition",
+    plural: "customresourcedefinitions",
+    namespaced: false,
+};
 /// `coordination.k8s.io/v1` Lease.
 pub const LEASE: Resource = Resource {
     group: "coordination.k8s.io",

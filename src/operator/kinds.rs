@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use crate::api::{MYSQL_CLUSTER, MySQLClusterSpec, MySQLClusterStatus};
-use crate::client::{self, Resource};
-use crate::runtime::{Kind, Meta};
+use crate::client;
+use crate::runtime::{Kind, Meta, kind};
 
 /// A MySQLCluster.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -179,13 +179,7 @@ macro_rules! whole {
             pub body: Map<String, Value>,
         }
 
-        impl Kind for $name {
-            const RESOURCE: Resource = $resource;
-
-            fn meta(&self) -> &Meta {
-                &self.metadata
-            }
-        }
+        kind!($name, $resource);
 
         impl Whole for $name {
             fn body(&self) -> &Map<String, Value> {
@@ -221,18 +215,6 @@ whole!(
     VolumeClaim,
     client::PERSISTENT_VOLUME_CLAIM
 );
-
-macro_rules! kind {
-    ($name:ident, $resource:path) => {
-        impl Kind for $name {
-            const RESOURCE: Resource = $resource;
-
-            fn meta(&self) -> &Meta {
-                &self.metadata
-            }
-        }
-    };
-}
 
 kind!(Cluster, MYSQL_CLUSTER);
 kind!(Pod, client::POD);

@@ -1,7 +1,8 @@
 //! Observe, plan, act: what keeps a MySQLCluster as its spec says.
 //!
-//! `process` is `mainstay run`; `service` starts the parts; `reconcile` runs one cluster's loop: `observe` gathers plain values,
-//! `plan` decides purely, `act` and `children` write. `instances` watches the MySQL servers.
+//! `process` is `mainstay run`; `service` starts the parts; `reconcile` runs one cluster's loop:
+//! `observe` gathers plain values, `plan` decides purely, `act` and `children` write. `instances`
+//! watches the MySQL servers.
 
 mod act;
 mod children;

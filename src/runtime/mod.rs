@@ -32,6 +32,7 @@ pub use election::{ElectionOptions, Elector, Leadership, LeadershipWatch};
 pub use events::{EventRecorder, EventType, EventWriter, ObjectRef};
 pub use health::Health;
 pub use metric::{Metric, MetricKind, RUNTIME_METRICS, describe};
+pub(crate) use object::kind;
 pub use object::{Kind, Meta, ObjectKey, OwnerReference};
 pub use queue::{Pause, Priority, Queue};
 pub use shutdown::Shutdown;

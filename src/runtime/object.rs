@@ -109,3 +109,17 @@ pub trait Kind: DeserializeOwned + Send + Sync + 'static {
     /// The object's metadata.
     fn meta(&self) -> &Meta;
 }
+
+/// Makes a projection with a field `metadata` a [`Kind`].
+macro_rules! kind {
+    ($name:ident, $resource:path) => {
+        impl $crate::runtime::Kind for $name {
+            const RESOURCE: $crate::client::Resource = $resource;
+
+            fn meta(&self) -> &$crate::runtime::Meta {
+                &self.metadata
+            }
+        }
+    };
+}
+pub(crate) use kind;

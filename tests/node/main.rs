@@ -4,23 +4,21 @@
 
 use std::{
     fmt::Write as _,
-    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use futures_util::future::BoxFuture;
 use mainstay::{
     api::{MYSQL_CLUSTER, crd},
     apiserver::{ApiServer, ApiServerOptions},
     client::{
-        Client, ClientOptions, Config, DeleteOptions, Dial, PERSISTENT_VOLUME_CLAIM, POD, Patch,
-        Resource, SECRET, Stream,
+        CUSTOM_RESOURCE_DEFINITION, Client, ClientOptions, Config, DeleteOptions,
+        PERSISTENT_VOLUME_CLAIM, POD, Patch, SECRET,
     },
     operator::{Operator, Options, instances::Access},
     runtime::{ElectionOptions, Health, Shutdown},
-    sandbox::{Node, NodeOptions, ProcessOptions, Processes, Runtime},
+    sandbox::{InMemory, Node, NodeOptions, ProcessOptions, Processes, Runtime},
 };
 use mysql_async::{Conn, OptsBuilder, SslOpts, prelude::Queryable as _};
 use serde_json::{Value, json};
@@ -28,26 +26,6 @@ use serde_json::{Value, json};
 const NS: &str = "default";
 /// What anything here may take on a slow machine.
 const LIMIT: Duration = Duration::from_mins(4);
-const CRDS: Resource = Resource {
-    group: "apiextensions.k8s.io",
-    version: "v1",
-    kind: "CustomResourceDefinition",
-    plural: "customresourcedefinitions",
-    namespaced: false,
-};
-
-struct Pipe(ApiServer);
-
-impl Dial for Pipe {
-    fn dial(&self, _: http::Uri) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
-        let server = self.0.clone();
-        Box::pin(async move {
-            let (near, far) = tokio::io::duplex(64 << 10);
-            tokio::spawn(async move { server.serve_stream(far).await });
-            Ok(Box::new(near) as Box<dyn Stream>)
-        })
-    }
-}
 
 struct World {
     api: ApiServer,
@@ -94,7 +72,11 @@ impl World {
 
     async fn create_cluster(&self, instances: u32) {
         let definition: Value = serde_yaml::from_str(&crd::yaml()).unwrap();
-        let _: Value = self.client.create(CRDS, None, &definition).await.unwrap();
+        let _: Value = self
+            .client
+            .create(CUSTOM_RESOURCE_DEFINITION, None, &definition)
+            .await
+            .unwrap();
         let options = Options {
             namespace: None,
             workers: 4,
@@ -223,7 +205,7 @@ impl World {
 
 fn client(api: &ApiServer) -> Client {
     let config = Config::without_credentials("http://api");
-    let pipe = Arc::new(Pipe(api.clone()));
+    let pipe = Arc::new(InMemory(api.clone()));
     Client::with_dial(config, ClientOptions::default(), pipe).unwrap()
 }
 

@@ -193,6 +193,37 @@ impl Node {
             _ => None,
         })
     }
+
+    /// The schema of a field of an object at `path` (empty at the root), and where the field is.
+    pub(super) fn field_at(&self, path: &str, name: &str) -> Option<(&Self, String)> {
+        match (self.properties.get(name), &self.additional) {
+            (Some(inner), _) if path.is_empty() => Some((inner, name.to_owned())),
+            (Some(inner), _) => Some((inner, format!("{path}.{name}"))),
+            (None, Some(Additional::Schema(inner))) => Some((inner, format!("{path}[{name}]"))),
+            (None, _) => None,
+        }
+    }
+
+    /// Gives to `each` the fields or items of a value at `path` that have a schema: it, themselves,
+    /// and where they are.
+    pub(super) fn each_below(
+        &self,
+        value: &Value,
+        path: &str,
+        mut each: impl FnMut(&Self, &Value, &str),
+    ) {
+        for (name, value) in value.as_object().into_iter().flatten() {
+            if let Some((inner, path)) = self.field_at(path, name) {
+                each(inner, value, &path);
+            }
+        }
+        let items = value.as_array().into_iter().flatten();
+        if let Some(inner) = self.items.as_deref() {
+            for (i, item) in items.enumerate() {
+                each(inner, item, &format!("{path}[{i}]"));
+            }
+        }
+    }
 }
 
 impl Bounds {

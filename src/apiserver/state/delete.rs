@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::grace::{Grace, bump_generation, grace, later, mark, shorten};
 use super::metadata::{FOREGROUND, ORPHAN};
-use super::object::{Entry, key, metadata, texts};
+use super::object::{Entry, metadata, texts};
 use super::update::named;
 use super::{Answer, Context, Halt, Reply, Served, State, crd, namespace};
 use crate::apiserver::request::Request;
@@ -138,13 +138,9 @@ impl State {
         request: &Request,
         context: Context<'_>,
     ) -> Result<Answer, Halt> {
-        let (namespace, name) = named(request)?;
+        let (_, name) = named(request)?;
         let deletion = Deletion::of(request)?;
-        let entry = self
-            .storage_of(served)
-            .get(&key(namespace, name))
-            .cloned()
-            .ok_or_else(|| served.not_found(name))?;
+        let entry = self.existing(served, request)?;
         let deleted = self.delete_entry(served, &entry, &deletion, context)?;
         let accepted = deletion.orphan_dependents == Some(false);
         let reply = match deleted {

@@ -29,12 +29,7 @@ impl State {
             let Some((storage, key)) = self.pending.pop_front() else {
                 return;
             };
-            let Some(entry) = self
-                .storages
-                .get(&storage)
-                .and_then(|objects| objects.get(&key))
-                .cloned()
-            else {
+            let Some(entry) = self.entry(&storage, &key).cloned() else {
                 continue;
             };
             let left = match storage.as_ref() {
@@ -231,6 +226,11 @@ impl State {
         }
     }
 
+    fn dependents_of(&self, uid: &str) -> Vec<Place> {
+        let places = self.dependents.get(uid);
+        places.into_iter().flatten().cloned().collect()
+    }
+
     /// Deletes what an owner waits for: what owns something itself goes after that.
     fn delete_dependent(&mut self, storage: &Arc<str>, entry: &Arc<Entry>, context: Context<'_>) {
         let deletion = if self.dependents.contains_key(&entry.uid) {
@@ -243,26 +243,13 @@ impl State {
 
     /// Deletes what an object owns; takes the finalizer off once nothing is left that blocks it.
     fn delete_dependents(&mut self, storage: &Arc<str>, entry: &Arc<Entry>, context: Context<'_>) {
-        let places: Vec<Place> = self
-            .dependents
-            .get(&entry.uid)
-            .map(|places| places.iter().cloned().collect())
-            .unwrap_or_default();
         let mut blocked = false;
-        for (storage, key) in places {
-            let there = self
-                .storages
-                .get(&storage)
-                .and_then(|objects| objects.get(&key))
-                .cloned();
+        for (storage, key) in self.dependents_of(&entry.uid) {
+            let there = self.entry(&storage, &key).cloned();
             if let Some(dependent) = there.filter(|dependent| !dependent.deleting) {
                 self.delete_dependent(&storage, &dependent, context);
             }
-            let left = self
-                .storages
-                .get(&storage)
-                .and_then(|objects| objects.get(&key));
-            blocked |= left.is_some_and(|left| {
+            blocked |= self.entry(&storage, &key).is_some_and(|left| {
                 left.value()["metadata"]["ownerReferences"]
                     .as_array()
                     .into_iter()
@@ -279,18 +266,8 @@ impl State {
 
     /// Takes an owner out of the references of what it owns.
     fn orphan(&mut self, owner: &Entry, context: Context<'_>) {
-        let places: Vec<Place> = self
-            .dependents
-            .get(&owner.uid)
-            .map(|places| places.iter().cloned().collect())
-            .unwrap_or_default();
-        for (storage, key) in places {
-            let Some(entry) = self
-                .storages
-                .get(&storage)
-                .and_then(|objects| objects.get(&key))
-                .cloned()
-            else {
+        for (storage, key) in self.dependents_of(&owner.uid) {
+            let Some(entry) = self.entry(&storage, &key).cloned() else {
                 continue;
             };
             let mut object = entry.value();
@@ -309,12 +286,7 @@ impl State {
         finalizer: &str,
         context: Context<'_>,
     ) {
-        let Some(entry) = self
-            .storages
-            .get(storage)
-            .and_then(|objects| objects.get(&entry.key))
-            .cloned()
-        else {
+        let Some(entry) = self.entry(storage, &entry.key).cloned() else {
             return;
         };
         let mut object = entry.value();

@@ -320,13 +320,14 @@ impl State {
             .expect("what is served has a storage")
     }
 
+    /// What is stored there, if anything is.
+    fn entry(&self, storage: &str, key: &str) -> Option<&Arc<Entry>> {
+        self.storages.get(storage)?.get(key)
+    }
+
     /// Stores `object` (in its stored form) and tells watches and the garbage collector.
     fn put(&mut self, storage: &Arc<str>, key: Arc<str>, object: Value) -> Arc<Entry> {
-        let there = self
-            .storages
-            .get(storage)
-            .and_then(|objects| objects.get(&key));
-        let shape = there.map_or(0, |entry| entry.shape);
+        let shape = self.entry(storage, &key).map_or(0, |entry| entry.shape);
         self.put_shaped(storage, key, object, shape)
     }
 

@@ -38,13 +38,8 @@ impl State {
     /// One object.
     pub(crate) fn get(&self, request: &Request) -> Result<Answer, ApiError> {
         let served = self.resolve(request)?;
-        let (namespace, name) = named(request)?;
         self.not_in_future(&request.options.resource_version)?;
-        let entry = self
-            .storage_of(&served)
-            .get(&key(namespace, name))
-            .cloned()
-            .ok_or_else(|| served.not_found(name))?;
+        let entry = self.existing(&served, request)?;
         if request.target.subresource.as_deref() == Some("scale") {
             let value = super::subresource::scale(&served, &entry.value())?;
             return Ok(Answer {

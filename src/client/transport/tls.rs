@@ -6,12 +6,15 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{ResolvesClientCert, WebPkiServerVerifier};
+use rustls::client::{ResolvesClientCert, WantsClientCert, WebPkiServerVerifier};
 use rustls::crypto::{self, CryptoProvider};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    WantsVerifier,
+};
 
 use crate::client::config::Trust;
 
@@ -226,25 +229,33 @@ pub(super) fn client_config(
     identity: Arc<Identity>,
 ) -> Result<(ClientConfig, Option<Arc<Verifier>>), String> {
     let mut replaceable = None;
-    let provider = Arc::new(provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
     let builder = match trust {
-        Trust::System => builder.with_root_certificates(system_roots()?),
-        // Dangerous in name only where roots are given: they are verified as rustls does.
-        Trust::Anyone => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Verifier::new(None)),
+        Trust::System => versions()?.with_root_certificates(system_roots()?),
+        Trust::Anyone => anyone()?,
+        // Dangerous in name only: given roots are verified as rustls does.
         Trust::Roots(certificates) => {
             let verifier = Verifier::new(Some(Roots::new(Arc::clone(certificates))?));
             replaceable = Some(Arc::clone(&verifier));
-            builder
+            versions()?
                 .dangerous()
                 .with_custom_certificate_verifier(verifier)
         }
     };
     Ok((builder.with_client_cert_resolver(identity), replaceable))
+}
+
+fn versions() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, String> {
+    ClientConfig::builder_with_provider(Arc::new(provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())
+}
+
+/// The configuration for whoever is there: any certificate is taken, signatures are still checked.
+pub(crate) fn anyone() -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, String> {
+    let verifier = Verifier::new(None);
+    Ok(versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier))
 }
 
 fn system_roots() -> Result<RootCertStore, String> {

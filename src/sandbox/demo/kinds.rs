@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::client::{EVENT, LEASE, Resource};
-use crate::runtime::{Kind, Meta};
+use crate::client::{EVENT, LEASE};
+use crate::runtime::{Meta, kind};
 
 /// The operators' Lease.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -79,18 +79,6 @@ impl Event {
             .or(self.first)
             .or_else(|| created.and_then(|text| text.parse().ok()))
     }
-}
-
-macro_rules! kind {
-    ($name:ident, $resource:path) => {
-        impl Kind for $name {
-            const RESOURCE: Resource = $resource;
-
-            fn meta(&self) -> &Meta {
-                &self.metadata
-            }
-        }
-    };
 }
 
 kind!(Lease, LEASE);

@@ -12,7 +12,6 @@
 //! `script` and `play` say what is done, `ledger`, `gather`, `screen` and `lines` what is shown; they
 //! are pure. `start` builds the parts, `world` holds them, `run` is the loop around them.
 
-mod access;
 mod act;
 mod error;
 mod faults;

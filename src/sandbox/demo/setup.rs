@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::error::DemoError;
 use crate::api::{MYSQL_CLUSTER, crd};
-use crate::client::{Client, Patch, Resource};
+use crate::client::{CUSTOM_RESOURCE_DEFINITION, Client, Patch, Resource};
 use crate::runtime::ObjectKey;
 
 /// The sample that is shown, `manifests/samples/mysqlcluster.yaml`.
@@ -18,13 +18,6 @@ const NAMESPACE: &str = "default";
 /// Between two looks whether the definition is served.
 const LOOK: Duration = Duration::from_millis(20);
 
-const DEFINITION: Resource = Resource {
-    group: "apiextensions.k8s.io",
-    version: "v1",
-    kind: "CustomResourceDefinition",
-    plural: "customresourcedefinitions",
-    namespaced: false,
-};
 const NAMESPACES: Resource = Resource {
     group: "",
     version: "v1",
@@ -60,9 +53,9 @@ pub(super) async fn install(client: &Client, lease_namespace: &str) -> Result<()
     apply(client, NAMESPACES, None, lease_namespace, &namespace).await?;
     let definition = crd::definition();
     let name = format!("{}.{}", MYSQL_CLUSTER.plural, MYSQL_CLUSTER.group);
-    apply(client, DEFINITION, None, &name, &definition).await?;
+    apply(client, CUSTOM_RESOURCE_DEFINITION, None, &name, &definition).await?;
     loop {
-        let found: Status = client.get(DEFINITION, None, &name).await?;
+        let found: Status = client.get(CUSTOM_RESOURCE_DEFINITION, None, &name).await?;
         let mut conditions = found.status.conditions.iter();
         if conditions.any(|it| it.kind == "Established" && it.status == "True") {
             return Ok(());

@@ -9,7 +9,6 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::access::Access;
 use super::act::OPERATOR;
 use super::error::DemoError;
 use super::faults::Faults;
@@ -19,7 +18,7 @@ use super::operators::{OperatorProcess, OperatorSpec};
 use super::sql::{ModelledServers, RealServers, Servers, Writer};
 use super::world::{World, read_write_target};
 use super::{DemoOptions, mysqld, random, setup};
-use crate::apiserver::{self, ApiServer, ApiServerOptions};
+use crate::apiserver::{self, Access, ApiServer, ApiServerOptions};
 use crate::client::{Client, ClientOptions, Config, ConfigSource};
 use crate::operator::kinds::Pod;
 use crate::runtime::{ObjectKey, Shutdown};
@@ -52,7 +51,8 @@ pub(super) async fn start(
     stop: &Shutdown,
 ) -> Result<Demo, DemoError> {
     let started = Instant::now();
-    let access = Access::new()?;
+    let hosts = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let access = Access::tls("mainstay-demo", hosts).map_err(DemoError::Certificate)?;
     let listener = listen(options.listen).await?;
     let address = listener.local_addr().map_err(|error| DemoError::Listen {
         address: options.listen.to_string(),
@@ -80,7 +80,7 @@ pub(super) async fn start(
     let server = tokio::spawn({
         let (api, tls, stop) = (api.clone(), access.server(), stop.clone());
         async move {
-            api.serve(listener, Some(tls), async { stop.triggered().await })
+            api.serve(listener, tls, async { stop.triggered().await })
                 .await;
         }
     });

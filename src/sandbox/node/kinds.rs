@@ -60,13 +60,7 @@ macro_rules! kind {
             $($(#[$field_doc])* pub(super) $field: $type,)*
         }
 
-        impl Kind for $name {
-            const RESOURCE: Resource = $resource;
-
-            fn meta(&self) -> &Meta {
-                &self.metadata
-            }
-        }
+        crate::runtime::kind!($name, $resource);
     };
 }
 

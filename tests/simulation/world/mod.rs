@@ -16,7 +16,9 @@ use std::time::Duration;
 
 use mainstay::api::{MYSQL_CLUSTER, crd};
 use mainstay::apiserver::{ApiServer, ApiServerOptions};
-use mainstay::client::{Client, ClientOptions, Config, Environment, Jitter, Patch, Resource};
+use mainstay::client::{
+    CUSTOM_RESOURCE_DEFINITION, Client, ClientOptions, Config, Environment, Jitter, Patch, Resource,
+};
 use mainstay::runtime::Shutdown;
 use mainstay::sandbox::{Models, Mysqls, Node, NodeOptions, Runtime};
 use serde_json::{Value, json};
@@ -39,14 +41,6 @@ pub(crate) const CLUSTER: &str = "demo";
 pub(crate) const MOST_INSTANCES: u32 = 5;
 /// Nodes, so that one may fail.
 const NODES: usize = 3;
-
-const DEFINITIONS: Resource = Resource {
-    group: "apiextensions.k8s.io",
-    version: "v1",
-    kind: "CustomResourceDefinition",
-    plural: "customresourcedefinitions",
-    namespaced: false,
-};
 
 /// What is shared with the tasks that look on.
 pub(crate) struct Shared {
@@ -130,7 +124,10 @@ impl World {
 
     async fn create_definition(&self) {
         let body = serde_json::to_value(crd::definition()).expect("the CRD is JSON");
-        let created: Result<Value, _> = self.user.create(DEFINITIONS, None, &body).await;
+        let created: Result<Value, _> = self
+            .user
+            .create(CUSTOM_RESOURCE_DEFINITION, None, &body)
+            .await;
         created.expect("the CRD is taken");
         sleep(Duration::from_millis(100)).await;
     }

@@ -5,7 +5,7 @@ use cel::parser::Expression;
 use cel::{Context, ExecutionError, Value as CelValue};
 use serde_json::{Value, json};
 
-use super::super::node::{Additional, Node};
+use super::super::node::Node;
 use super::super::validate::{Old, cause, mapped_item};
 use super::value::typed;
 use super::{Rule, functions};
@@ -61,15 +61,7 @@ fn walk<'a>(node: &'a Node, value: &'a Value, place: &Place<'a>, causes: &mut Ve
     match value {
         Value::Object(fields) => {
             for (name, inner_value) in fields {
-                let (inner, path) = if let Some(inner) = node.properties.get(name) {
-                    let path = match place.path.as_str() {
-                        "" => name.clone(),
-                        path => format!("{path}.{name}"),
-                    };
-                    (inner, path)
-                } else if let Some(Additional::Schema(inner)) = &node.additional {
-                    (&**inner, format!("{}[{name}]", place.path))
-                } else {
+                let Some((inner, path)) = node.field_at(&place.path, name) else {
                     continue;
                 };
                 let inner_place = Place {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::node::{Additional, ListType, Node};
+use super::super::node::{ListType, Node};
 use super::cause;
 use crate::apiserver::Cause;
 
@@ -13,34 +13,16 @@ pub(in crate::apiserver::schema) fn check(
     path: &str,
     causes: &mut Vec<Cause>,
 ) {
-    match value {
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                if let Some(inner) = node.properties.get(name) {
-                    let path = match path {
-                        "" => name.clone(),
-                        path => format!("{path}.{name}"),
-                    };
-                    check(inner, value, &path, causes);
-                } else if let Some(Additional::Schema(inner)) = &node.additional {
-                    check(inner, value, &format!("{path}[{name}]"), causes);
-                }
-            }
+    if let Value::Array(items) = value {
+        match &node.list_type {
+            ListType::Atomic => {}
+            ListType::Set => duplicates(items, path, causes),
+            ListType::Map(keys) => mapped(keys, items, path, causes),
         }
-        Value::Array(items) => {
-            match &node.list_type {
-                ListType::Atomic => {}
-                ListType::Set => duplicates(items, path, causes),
-                ListType::Map(keys) => mapped(keys, items, path, causes),
-            }
-            if let Some(inner) = node.items.as_deref() {
-                for (i, item) in items.iter().enumerate() {
-                    check(inner, item, &format!("{path}[{i}]"), causes);
-                }
-            }
-        }
-        _ => {}
     }
+    node.each_below(value, path, |inner, value, path| {
+        check(inner, value, path, causes);
+    });
 }
 
 fn mapped(keys: &[String], items: &[Value], path: &str, causes: &mut Vec<Cause>) {

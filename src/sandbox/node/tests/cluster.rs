@@ -4,24 +4,20 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::api::{MYSQL_CLUSTER, crd};
-use crate::client::Patch;
+use crate::client::{CUSTOM_RESOURCE_DEFINITION, Patch};
 use crate::operator::instances::Access;
 use crate::operator::{Operator, Options};
 use crate::runtime::{ElectionOptions, Health};
-
-const CRDS: Resource = Resource {
-    group: "apiextensions.k8s.io",
-    version: "v1",
-    kind: "CustomResourceDefinition",
-    plural: "customresourcedefinitions",
-    namespaced: false,
-};
 
 impl World {
     /// Runs an operator, and asks for a cluster of three.
     async fn create_cluster(&self) {
         let definition: Value = serde_yaml::from_str(&crd::yaml()).unwrap();
-        let _: Value = self.client.create(CRDS, None, &definition).await.unwrap();
+        let _: Value = self
+            .client
+            .create(CUSTOM_RESOURCE_DEFINITION, None, &definition)
+            .await
+            .unwrap();
         let options = Options {
             namespace: None,
             workers: 4,

@@ -6,7 +6,6 @@ mod pods;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
@@ -14,29 +13,16 @@ use tokio::time::{Instant, sleep, timeout};
 use super::*;
 use crate::apiserver::{ApiServer, ApiServerOptions};
 use crate::client::{
-    ClientOptions, Config, DeleteOptions, Dial, Environment, PERSISTENT_VOLUME_CLAIM, POD,
-    Resource, SECRET,
+    ClientOptions, Config, DeleteOptions, Environment, PERSISTENT_VOLUME_CLAIM, POD, Resource,
+    SECRET,
 };
-use crate::sandbox::Mysqls;
+use crate::sandbox::{InMemory, Mysqls};
 
 const NS: &str = "default";
 const NAMESPACED: Option<&str> = Some(NS);
 
 /// What anything here may take, by the paused clock.
 const LIMIT: Duration = Duration::from_mins(5);
-
-struct Pipe(ApiServer);
-
-impl Dial for Pipe {
-    fn dial(&self, _: http::Uri) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
-        let server = self.0.clone();
-        Box::pin(async move {
-            let (near, far) = tokio::io::duplex(64 << 10);
-            tokio::spawn(async move { server.serve_stream(far).await });
-            Ok(Box::new(near) as Box<dyn Stream>)
-        })
-    }
-}
 
 /// An API server with a node, and a clock that follows tokio's.
 struct World {
@@ -193,7 +179,7 @@ fn client(api: &ApiServer, clock: &Arc<dyn Fn() -> Timestamp + Send + Sync>, see
         ..ClientOptions::default()
     };
     let config = Config::without_credentials("http://api");
-    Client::with_dial(config, options, Arc::new(Pipe(api.clone()))).unwrap()
+    Client::with_dial(config, options, Arc::new(InMemory(api.clone()))).unwrap()
 }
 
 fn is_ready(pod: &Value) -> bool {

@@ -1,4 +1,4 @@
-//! How the API server is reached and trusted: its certificate, and a kubeconfig for each client.
+//! How a server is reached and trusted: its certificate, and a kubeconfig for each client.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,39 +8,47 @@ use base64::engine::general_purpose::STANDARD;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
+use serde_json::json;
 
-use super::error::DemoError;
+/// What clients need to know of a server, and what it needs to be trusted by them.
+pub struct Access {
+    name: String,
+    tls: Option<Tls>,
+}
 
-/// The API server's certificate, and the authority that signed it.
-pub(super) struct Access {
+struct Tls {
+    /// PEM of the authority that signed the server's certificate.
     authority: String,
     server: Arc<ServerConfig>,
 }
 
 impl Access {
-    /// A new authority with a certificate for this machine's own name and address.
-    pub(super) fn new() -> Result<Self, DemoError> {
-        Self::make().map_err(DemoError::Certificate)
+    /// Without TLS. `name` is the cluster's in kubeconfigs.
+    #[must_use]
+    pub fn plain(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            tls: None,
+        }
     }
 
-    fn make() -> Result<Self, String> {
+    /// With TLS: a new authority, with a certificate for `hosts` (names and addresses). The error says
+    /// what is wrong with them.
+    pub fn tls(name: &str, hosts: impl Into<Vec<String>>) -> Result<Self, String> {
         let words = |error: rcgen::Error| error.to_string();
         let key = KeyPair::generate().map_err(words)?;
         let mut params = CertificateParams::default();
         params
             .distinguished_name
-            .push(DnType::CommonName, "mainstay-demo-ca");
+            .push(DnType::CommonName, format!("{name}-ca"));
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let authority = params.self_signed(&key).map_err(words)?.pem();
         let issuer = Issuer::from_ca_cert_pem(&authority, key).map_err(words)?;
 
         let key = KeyPair::generate().map_err(words)?;
-        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
-        let mut params = CertificateParams::new(names).map_err(words)?;
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "mainstay-demo");
+        let mut params = CertificateParams::new(hosts).map_err(words)?;
+        params.distinguished_name.push(DnType::CommonName, name);
         params.use_authority_key_identifier_extension = true;
         let certificate = params.signed_by(&key, &issuer).map_err(words)?;
         let key = PrivateKeyDer::try_from(key.serialize_der())?;
@@ -53,43 +61,53 @@ impl Access {
             .with_single_cert(vec![certificate.into()], key)
             .map_err(|error| error.to_string())?;
         server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let server = Arc::new(server);
         Ok(Self {
-            authority,
-            server: Arc::new(server),
+            name: name.to_owned(),
+            tls: Some(Tls { authority, server }),
         })
     }
 
-    /// What the API server serves with.
-    pub(super) fn server(&self) -> Arc<ServerConfig> {
-        self.server.clone()
+    /// What the server serves with; `None` without TLS.
+    #[must_use]
+    pub fn server(&self) -> Option<Arc<ServerConfig>> {
+        self.tls.as_ref().map(|tls| Arc::clone(&tls.server))
     }
 
-    /// A kubeconfig of one user, whom the API server knows by `token`.
-    pub(super) fn kubeconfig(&self, address: SocketAddr, user: &str, token: &str) -> String {
-        let authority = STANDARD.encode(&self.authority);
-        format!(
-            "\
-apiVersion: v1
-kind: Config
-clusters:
-- name: mainstay-demo
-  cluster:
-    server: https://{address}
-    certificate-authority-data: {authority}
-users:
-- name: {user}
-  user:
-    token: {token}
-contexts:
-- name: mainstay-demo
-  context:
-    cluster: mainstay-demo
-    user: {user}
-    namespace: default
-current-context: mainstay-demo
-"
-        )
+    /// A kubeconfig of one user, whom the server knows by `token`.
+    #[must_use]
+    pub fn kubeconfig(&self, address: SocketAddr, user: &str, token: &str) -> String {
+        let authority = self.tls.as_ref().map(|tls| STANDARD.encode(&tls.authority));
+        kubeconfig(&self.name, address, authority.as_deref(), user, token)
     }
+}
+
+fn kubeconfig(
+    name: &str,
+    address: SocketAddr,
+    authority: Option<&str>,
+    user: &str,
+    token: &str,
+) -> String {
+    let cluster = match authority {
+        None => json!({"server": format!("http://{address}")}),
+        Some(authority) => json!({
+            "server": format!("https://{address}"),
+            "certificate-authority-data": authority,
+        }),
+    };
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": user, "user": {"token": token}}],
+        "contexts": [{
+            "name": name,
+            "context": {"cluster": name, "user": user, "namespace": "default"},
+        }],
+        "current-context": name,
+    });
+    serde_yaml::to_string(&config).expect("JSON is YAML")
 }
 
 #[cfg(test)]
@@ -103,10 +121,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_with_the_kubeconfig_trusts_the_server_and_shows_its_token() {
-        let access = Access::new().unwrap();
+        let hosts = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let access = Access::tls("mainstay-demo", hosts).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let mut config = (*access.server()).clone();
+        let mut config = (*access.server().unwrap()).clone();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let server = tokio::spawn(async move {
             let (stream, _) = listener.accept().await.unwrap();
@@ -139,5 +158,21 @@ mod tests {
             request.contains("authorization: bearer s3cret"),
             "{request}"
         );
+    }
+
+    #[test]
+    fn the_kubeconfig_is_one_that_clients_read() {
+        let address = "127.0.0.1:6443".parse().unwrap();
+        let text = kubeconfig("mainstay", address, Some("UEVN"), "mainstay", "t");
+        let value: serde_json::Value = serde_yaml::from_str(&text).unwrap();
+        assert_eq!(
+            value["clusters"][0]["cluster"]["server"],
+            "https://127.0.0.1:6443"
+        );
+        assert_eq!(
+            value["clusters"][0]["cluster"]["certificate-authority-data"],
+            "UEVN"
+        );
+        assert_eq!(value["users"][0]["user"]["token"], "t");
     }
 }
