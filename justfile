@@ -14,6 +14,10 @@ lint: tools
 test:
     cargo test --locked
 
+# Many random histories of the simulation, in a faster build; e.g. just simulation 1000
+simulation SEEDS='1000':
+    MAINSTAY_SEEDS={{SEEDS}} cargo test --locked --profile simulation --test simulation random -- --nocapture
+
 # Whether the simulation can fail: deliberate breaks of the operator, each of which it must find; e.g. just mutants no-fence
 mutants *NAMES:
     tests/simulation/mutants/check {{NAMES}}

@@ -17,6 +17,8 @@ pub struct ApiServerOptions {
     pub history: usize,
     /// Who may come in, by bearer token. Empty: everybody may do everything.
     pub tokens: BTreeMap<String, Client>,
+    /// The server that answers instead: this one only adds its faults.
+    pub upstream: Option<crate::client::Client>,
     /// What `/version` answers.
     pub version: Value,
     /// Wall clock, for timestamps. Everything else runs on tokio's time.
@@ -36,6 +38,7 @@ impl Default for ApiServerOptions {
         Self {
             history: 8192,
             tokens: BTreeMap::new(),
+            upstream: None,
             version: version(),
             clock: Arc::new(Timestamp::now),
             seed: 0,

@@ -10,6 +10,7 @@ use clap::Args;
 use tokio::net::TcpListener;
 
 use crate::apiserver::{Access, ApiServer, ApiServerOptions, Client};
+use crate::client::{ClientOptions, Config, ConfigError, ConfigSource};
 
 /// Cluster and user in the kubeconfig.
 const NAME: &str = "mainstay";
@@ -29,6 +30,10 @@ pub(super) struct ApiServerArgs {
     /// Let in only who has this token (may be repeated); the kubeconfig gets the first
     #[arg(long = "token", value_name = "NAME=TOKEN", value_parser = token)]
     tokens: Vec<(String, String)>,
+    /// Answer nothing, but pass all requests on to the server of this kubeconfig, with the faults that
+    /// `/faults` asks for
+    #[arg(long, value_name = "KUBECONFIG", conflicts_with = "tokens")]
+    upstream: Option<PathBuf>,
     /// Events kept for each resource: how far back a watch can begin
     #[arg(long, default_value_t = ApiServerOptions::default().history, value_name = "EVENTS")]
     history: usize,
@@ -62,7 +67,12 @@ pub(super) async fn run(args: ApiServerArgs) -> Result<(), Box<dyn Error>> {
         .iter()
         .map(|(name, token)| (token.clone(), Client::admin(name)))
         .collect();
+    let upstream = match args.upstream {
+        Some(kubeconfig) => Some(upstream(kubeconfig).await?),
+        None => None,
+    };
     let server = ApiServer::new(ApiServerOptions {
+        upstream,
         history: args.history,
         seed: args.seed,
         tokens,
@@ -77,6 +87,18 @@ pub(super) async fn run(args: ApiServerArgs) -> Result<(), Box<dyn Error>> {
     println!("{}", path.display());
     server.serve(listener, access.server(), stopped()?).await;
     Ok(())
+}
+
+/// Reaches the server of a kubeconfig. What a request suffers on the way is for its sender to see: nothing
+/// is limited and no breaker opens.
+async fn upstream(kubeconfig: PathBuf) -> Result<crate::client::Client, ConfigError> {
+    let source = ConfigSource {
+        kubeconfig: Some(kubeconfig),
+        context: None,
+    };
+    let client =
+        crate::client::Client::new(Config::load(&source).await?, ClientOptions::default())?;
+    Ok(client.election_lane())
 }
 
 /// Ready at SIGTERM or SIGINT.

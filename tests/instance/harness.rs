@@ -34,6 +34,8 @@ pub(crate) const MYSQL_PORT: u16 = 33060;
 pub(crate) const MANAGER_PORT: u16 = 18443;
 pub(crate) const TOKEN: &str = "the-token";
 pub(crate) const APP: &str = "it's the app's";
+/// Clusters that run at a time. Most of their time they wait.
+pub(crate) const AT_A_TIME: usize = 3;
 /// What anything here may take on a slow machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(90);
 
@@ -79,13 +81,13 @@ pub(crate) struct Cluster {
     subnet: [u8; 3],
     pub(crate) http: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     authority: Authority,
-    /// One cluster at a time: each needs gigabytes of memory.
+    /// A few clusters at a time: each needs up to two gigabytes of memory.
     _turn: SemaphorePermit<'static>,
 }
 
 impl Cluster {
     pub(crate) async fn new(mysqld: PathBuf) -> Arc<Self> {
-        static TURN: Semaphore = Semaphore::const_new(1);
+        static TURN: Semaphore = Semaphore::const_new(AT_A_TIME);
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let turn = TURN.acquire().await.unwrap();
         // 127/8 is ours alone; process and test tell clusters apart.

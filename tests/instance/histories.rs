@@ -1,11 +1,11 @@
 //! The histories that hold the model to reality.
 
-use std::{panic::AssertUnwindSafe, path::PathBuf};
+use std::{panic::AssertUnwindSafe, path::PathBuf, time::Instant};
 
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 
 use crate::{
-    harness::mysqld,
+    harness::{AT_A_TIME, mysqld},
     history::{Modelled, Op, Real, random, run, written},
 };
 
@@ -58,27 +58,42 @@ fn the_model_does_what_real_servers_did() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// On real servers. `MAINSTAY_RECORD_HISTORIES` keeps what they do: of those with this in their names.
+/// On real servers. `MAINSTAY_HISTORIES` picks those with one of these words in their names;
+/// `MAINSTAY_RECORD_HISTORIES` keeps what they do, of those with this in their names.
 #[tokio::test(flavor = "multi_thread")]
 async fn real_servers_do_what_they_did() {
     let Some(mysqld) = mysqld() else { return };
     let record = std::env::var("MAINSTAY_RECORD_HISTORIES").ok();
-    let mut wrong = Vec::new();
-    for (name, steps) in histories() {
-        if record.as_deref().is_some_and(|only| !name.contains(only)) {
-            continue;
-        }
-        let mut real = Real::new(mysqld.clone()).await;
-        let run = AssertUnwindSafe(async { run(&mut real, &steps).await });
-        let Ok(text) = run.catch_unwind().await else {
-            wrong.push(format!("==== {name}: see above"));
-            continue;
-        };
-        if record.is_some() {
-            std::fs::write(kept(&name), text).unwrap();
-        } else if let Err(difference) = check(&name, &text) {
-            wrong.push(difference);
-        }
-    }
+    let only = record.clone().or(std::env::var("MAINSTAY_HISTORIES").ok());
+    let wanted = |name: &str| {
+        let only = only.as_deref().unwrap_or_default();
+        only.is_empty() || only.split(',').any(|word| name.contains(word))
+    };
+    let histories: Vec<_> = histories().filter(|(name, _)| wanted(name)).collect();
+    assert!(!histories.is_empty(), "no history is named {only:?}");
+    let wrong: Vec<String> = stream::iter(histories)
+        .map(|(name, steps)| on_real(mysqld.clone(), name, steps, record.is_some()))
+        .buffer_unordered(AT_A_TIME)
+        .filter_map(|outcome| async { outcome.err() })
+        .collect()
+        .await;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+async fn on_real(
+    mysqld: PathBuf,
+    name: String,
+    steps: Vec<Op>,
+    record: bool,
+) -> Result<(), String> {
+    let mut real = Real::new(mysqld).await;
+    let begun = Instant::now();
+    let ran = AssertUnwindSafe(async { run(&mut real, &steps).await });
+    let ran = ran.catch_unwind().await;
+    println!("{name}: {:.0} s", begun.elapsed().as_secs_f64());
+    let text = ran.map_err(|_| format!("==== {name}: see above"))?;
+    if record {
+        return std::fs::write(kept(&name), text).map_err(|error| error.to_string());
+    }
+    check(&name, &text)
 }

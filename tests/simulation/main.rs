@@ -10,7 +10,7 @@
 //! - once faults stop, the cluster is not as its spec says within a quarter of an hour, or anything is
 //!   written after that.
 //!
-//! `MAINSTAY_SEEDS=N` runs so many random histories. `MAINSTAY_SEED=x` replays one exactly and prints
+//! `MAINSTAY_SEEDS=N` runs so many random histories (`just simulation N` in a build that is made for it). `MAINSTAY_SEED=x` replays one exactly and prints
 //! it: `MAINSTAY_SEED=7 cargo test --test simulation random -- --nocapture`.
 //!
 //! It must be able to fail: `mutants/` holds breaks of the product as patches, each with the test that
@@ -26,6 +26,10 @@ mod scenario;
 mod world;
 
 use std::time::Instant;
+
+// A quarter of the time of a history is allocation.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 use run::{Outcome, all, enough, keep, replays, report, run, seeds};
 use scenario::{Scenario, blind, random, standard};

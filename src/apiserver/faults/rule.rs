@@ -94,6 +94,17 @@ pub enum Fault {
     HalfFrame,
     /// A compressed answer that nobody asked for.
     Gzip,
+    /// A watch's first event is followed by a line that is not JSON.
+    Garbage,
+    /// A watch's events come twice.
+    Repeat,
+    /// The body of the answer comes in small pieces.
+    Slow {
+        /// Size of a piece.
+        bytes: u32,
+        /// Pause before each.
+        milliseconds: u64,
+    },
     /// The connection is wound down, as by a server that stops: HTTP/2's GOAWAY.
     #[serde(rename = "goaway")]
     GoAway,
@@ -117,6 +128,9 @@ impl Fault {
             Self::BookmarkStorm { .. } => "bookmarkStorm",
             Self::HalfFrame => "halfFrame",
             Self::Gzip => "gzip",
+            Self::Garbage => "garbage",
+            Self::Repeat => "repeat",
+            Self::Slow { .. } => "slow",
             Self::GoAway => "goaway",
         }
     }

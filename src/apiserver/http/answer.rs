@@ -8,7 +8,6 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY, WARNING};
 use http::{HeaderValue, Response, StatusCode};
-use http_body_util::{BodyExt, StreamBody};
 use serde_json::Value;
 
 use super::accept::Media;
@@ -114,38 +113,4 @@ pub(super) fn warn(response: &mut Response<Body>, warnings: &[String]) {
             response.headers_mut().append(WARNING, value);
         }
     }
-}
-
-/// The first bytes of a body, then a broken connection.
-pub(super) fn cut(body: Body, limit: u64) -> Body {
-    let state = (body, limit, false);
-    let stream = futures_util::stream::unfold(state, |(mut body, left, broken)| async move {
-        if broken {
-            return None;
-        }
-        let data = match body.frame().await {
-            Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
-            _ => Bytes::new(),
-        };
-        let length = u64::try_from(data.len()).unwrap_or(u64::MAX);
-        if data.is_empty() || left == 0 {
-            tokio::time::sleep(FLUSH_PAUSE).await;
-            return Some((
-                Err(std::io::ErrorKind::ConnectionReset.into()),
-                (body, 0, true),
-            ));
-        }
-        let kept = data.slice(..usize::try_from(left.min(length)).unwrap_or(data.len()));
-        Some((
-            Ok(hyper::body::Frame::data(kept)),
-            (body, left.saturating_sub(length), false),
-        ))
-    });
-    StreamBody::new(stream).boxed_unsync()
-}
-
-/// Half of a body, then a broken connection.
-pub(super) fn half(body: Body) -> Body {
-    let size = http_body::Body::size_hint(&body).lower();
-    cut(body, size / 2)
 }

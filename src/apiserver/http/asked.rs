@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::accept::{Media, Shape, takes_gzip};
 use super::answer::{self, Gzip};
 use super::stream::{self, Sickness};
-use super::{Body, Control, body, never, page, pods, query};
+use super::{Body, Control, body, damage, never, page, pods, query};
 use crate::apiserver::audit::AuditEvent;
 use crate::apiserver::auth::Caller;
 use crate::apiserver::faults::{Fault, Subject};
@@ -116,24 +116,17 @@ impl Asked {
         parts: &Parts,
         incoming: Incoming,
     ) -> Result<Response<Body>, ApiError> {
-        for fault in &self.faults {
-            match fault {
-                Fault::Delay { milliseconds } => {
-                    tokio::time::sleep(Duration::from_millis(*milliseconds)).await;
-                }
-                Fault::GoAway => control.wind_down(),
-                _ => {}
-            }
-        }
-        if self.faults.contains(&Fault::DropBefore) {
-            self.record(server, 0, false);
-            control.break_off();
-            return never().await;
-        }
         let verb = self.request.verb;
-        if let Some(error) = self.faults.iter().find_map(|fault| refusal(fault, verb)) {
-            self.record(server, error.code, false);
-            return Err(error);
+        match blow(&self.faults, verb, control).await {
+            Some(Blow::Dropped) => {
+                self.record(server, 0, false);
+                return never().await;
+            }
+            Some(Blow::Refused(error)) => {
+                self.record(server, error.code, false);
+                return Err(error);
+            }
+            None => {}
         }
         if pods::reaches_pod(&self.request.target) {
             let target = &self.request.target;
@@ -158,16 +151,7 @@ impl Asked {
             Err(error) => (error.code, false),
         };
         self.record(server, code, wrote);
-        for fault in &self.faults {
-            if let Fault::DelayAnswer { milliseconds } = fault {
-                tokio::time::sleep(Duration::from_millis(*milliseconds)).await;
-            }
-        }
-        if self.faults.contains(&Fault::DropAfter) {
-            control.break_off();
-            return never().await;
-        }
-        server.faults().thawed().await;
+        after(server, &self.faults, control).await;
         let response = match outcome {
             Ok((Done::Answer(answer), _)) => self.render(server, parts, answer).await?,
             Ok((Done::Watch(watch), _)) => {
@@ -212,8 +196,7 @@ impl Asked {
                 // The request is judged before anything is said; what is too old is said in the stream.
                 return match server.state().watch(request) {
                     Ok(_) if self.faults.contains(&Fault::Gone) => {
-                        let error = ApiError::expired("too old resource version: 1 (2)");
-                        Ok((Done::Failed(error), false))
+                        Ok((Done::Failed(gone()), false))
                     }
                     Ok(watch) => Ok((Done::Watch(Box::new(watch)), false)),
                     Err(error) if error.code == 410 => Ok((Done::Failed(error), false)),
@@ -282,22 +265,13 @@ impl Asked {
         ))
     }
 
-    /// Cuts an answer short.
+    /// Cuts an answer short, or spoils it.
     fn damage(&self, response: Response<Body>) -> Response<Body> {
+        let response = response.map(|body| damage::of_bytes(body, &self.faults));
         if self.request.verb == Verb::Watch {
             return response;
         }
-        for fault in &self.faults {
-            match fault {
-                Fault::Reset { after_bytes } => {
-                    let limit = *after_bytes;
-                    return response.map(|body| answer::cut(body, limit));
-                }
-                Fault::HalfFrame => return response.map(answer::half),
-                _ => {}
-            }
-        }
-        response
+        damage::shorten(response, &self.faults)
     }
 
     fn record(&self, server: &ApiServer, code: u16, wrote: bool) {
@@ -342,6 +316,46 @@ fn code(done: &Done) -> u16 {
     }
 }
 
+/// What keeps a request from being carried out.
+pub(super) enum Blow {
+    /// Its connection was broken off.
+    Dropped,
+    Refused(ApiError),
+}
+
+/// What happens to a request before it is carried out.
+pub(super) async fn blow(faults: &[Fault], verb: Verb, control: &Control) -> Option<Blow> {
+    for fault in faults {
+        match fault {
+            Fault::Delay { milliseconds } => {
+                tokio::time::sleep(Duration::from_millis(*milliseconds)).await;
+            }
+            Fault::GoAway => control.wind_down(),
+            _ => {}
+        }
+    }
+    if faults.contains(&Fault::DropBefore) {
+        control.break_off();
+        return Some(Blow::Dropped);
+    }
+    let refusal = faults.iter().find_map(|fault| refusal(fault, verb));
+    refusal.map(Blow::Refused)
+}
+
+/// What happens between the deed and its answer. Does not return where the answer is lost.
+pub(super) async fn after(server: &ApiServer, faults: &[Fault], control: &Control) {
+    for fault in faults {
+        if let Fault::DelayAnswer { milliseconds } = fault {
+            tokio::time::sleep(Duration::from_millis(*milliseconds)).await;
+        }
+    }
+    if faults.contains(&Fault::DropAfter) {
+        control.break_off();
+        return never().await;
+    }
+    server.faults().thawed().await;
+}
+
 /// The failure that a fault means, in the words in which real servers say it.
 fn refusal(fault: &Fault, verb: Verb) -> Option<ApiError> {
     let (code, retry_after) = match fault {
@@ -373,8 +387,13 @@ fn refusal(fault: &Fault, verb: Verb) -> Option<ApiError> {
     Some(error)
 }
 
+/// What a watch from a version that is too old is told.
+pub(super) fn gone() -> ApiError {
+    ApiError::expired("too old resource version: 1 (2)")
+}
+
 /// The answer to a watch.
-fn streamed(body: Body) -> Response<Body> {
+pub(super) fn streamed(body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -262,7 +262,8 @@ fn first_port(pod: &Value) -> Option<u16> {
         .and_then(|port| u16::try_from(port).ok())
 }
 
-fn passed_on(headers: &HeaderMap) -> HeaderMap {
+/// Headers but those of one connection.
+pub(super) fn passed_on(headers: &HeaderMap) -> HeaderMap {
     let mut headers = headers.clone();
     for name in HOP_BY_HOP {
         headers.remove(name);

@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use super::accept::Media;
 use super::asked::Asked;
 use super::route::{self, Route};
-use super::{Body, Control, admin, answer, body, document};
+use super::{Body, Control, admin, answer, body, document, relay};
 use crate::apiserver::auth::Caller;
 use crate::apiserver::state::method_not_allowed;
 use crate::apiserver::{ApiError, ApiServer};
@@ -72,6 +72,9 @@ async fn routed(
     route: Option<Route>,
     incoming: Incoming,
 ) -> Result<Response<Body>, ApiError> {
+    if let Some(upstream) = &server.options().upstream {
+        return relay::relay(server, upstream, control, parts, route, incoming).await;
+    }
     let caller = Caller::of(&parts.headers, server.options())?;
     let path = parts.uri.path();
     let route = route.ok_or_else(ApiError::no_such_path)?;

@@ -2,6 +2,7 @@
 
 mod faults;
 mod reach;
+mod relay;
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
