@@ -8,7 +8,7 @@ use jiff::{Timestamp, fmt::rfc2822};
 use super::{Backoff, Jitter};
 
 /// Longest wait that a server may ask for.
-const RETRY_AFTER_CAP: Duration = Duration::from_secs(30);
+pub(super) const RETRY_AFTER_CAP: Duration = Duration::from_secs(30);
 /// Delay before the first retry where the server says nothing; it doubles.
 const FIRST_DELAY: Duration = Duration::from_millis(200);
 /// Longest delay between two retries where the server says nothing.
@@ -33,6 +33,14 @@ pub(super) enum Failure {
 }
 
 impl Failure {
+    /// The status of the answer, where there was one.
+    pub(super) fn code(self) -> Option<StatusCode> {
+        match self {
+            Self::Answered { status, .. } => Some(status),
+            _ => None,
+        }
+    }
+
     /// Whether the server said that it has too much to do.
     pub(super) fn is_too_many(self) -> bool {
         matches!(self, Self::Answered { status, .. } if status == StatusCode::TOO_MANY_REQUESTS)

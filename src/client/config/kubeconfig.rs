@@ -151,6 +151,26 @@ impl Kubeconfig {
         Ok(merged)
     }
 
+    /// The contents of one file, wherever it may be.
+    #[cfg(any(fuzzing, test))]
+    pub(super) fn parse(text: &str) -> Result<Self, ConfigError> {
+        let mut config = Self::default();
+        config.add(Path::new("/kubeconfig"), text)?;
+        Ok(config)
+    }
+
+    /// Leaves out all that names other files.
+    #[cfg(any(fuzzing, test))]
+    pub(super) fn forget_files(&mut self) {
+        for cluster in self.clusters.values_mut() {
+            cluster.value.certificate_authority = None;
+        }
+        for user in self.users.values_mut() {
+            user.value.client_certificate = None;
+            user.value.client_key = None;
+        }
+    }
+
     /// Adds the contents of one more file, of lower precedence than those before.
     fn add(&mut self, path: &Path, text: &str) -> Result<(), ConfigError> {
         let malformed = |message| ConfigError::Malformed {

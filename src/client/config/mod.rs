@@ -187,6 +187,25 @@ impl Environment {
     }
 }
 
+/// Resolves every context of a kubeconfig, but reads no file that it names, and says what is wrong.
+#[cfg(any(fuzzing, test))]
+pub(super) fn fuzz(text: &str) -> Vec<String> {
+    match Kubeconfig::parse(text) {
+        Err(error) => vec![error.to_string()],
+        Ok(mut config) => {
+            config.forget_files();
+            let names: Vec<String> = config.contexts.keys().cloned().collect();
+            let each = names.iter().map(|name| Some(name.as_str()));
+            let resolved = each
+                .chain([None])
+                .map(|name| resolve::resolve(&config, name));
+            resolved
+                .filter_map(|config| Some(config.err()?.to_string()))
+                .collect()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
