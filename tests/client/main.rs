@@ -1,0 +1,6 @@
+//! What the client promises, over real sockets: that no answer can hurt it, and that credentials may
+//! change under load.
+
+mod bad_input;
+mod certificates;
+mod raw_server;
