@@ -108,6 +108,8 @@ pub(super) struct EnvVar {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 struct File {
+    #[serde(rename = "apiVersion")]
+    api_version: Option<String>,
     kind: Option<String>,
     current_context: Option<String>,
     contexts: Option<Vec<NamedContext>>,
@@ -181,6 +183,11 @@ impl Kubeconfig {
         if let Some(kind) = file.kind.filter(|kind| kind != "Config") {
             return Err(malformed(format!(
                 "kind is {kind:?} and should be \"Config\"; is it a kubeconfig?"
+            )));
+        }
+        if let Some(version) = file.api_version.filter(|version| version != "v1") {
+            return Err(malformed(format!(
+                "apiVersion is {version:?} and should be \"v1\"; is it a kubeconfig?"
             )));
         }
         let current = file.current_context.filter(|name| !name.is_empty());

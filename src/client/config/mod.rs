@@ -7,6 +7,8 @@
 mod error;
 mod in_cluster;
 mod kubeconfig;
+#[cfg(test)]
+mod kubectl_tests;
 mod proxy;
 mod resolve;
 mod user;
