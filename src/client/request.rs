@@ -124,7 +124,7 @@ impl Client {
             };
             tracing::debug!(%error, "sending again");
             before = Some(error);
-            if failure != Failure::NotSent {
+            if !matches!(failure, Failure::NotSent | Failure::Declined) {
                 stage.repeat();
             }
             telemetry::retried(call.subject.verb.as_str(), failure.code());
@@ -207,10 +207,10 @@ impl Client {
             call.body.len(),
         );
         let response = self.lane.transport.send(request).await.map_err(|error| {
-            let failure = if error.unsent {
-                Failure::NotSent
-            } else {
-                Failure::Broken
+            let failure = match (error.unconnected, error.unsent) {
+                (true, _) => Failure::NotSent,
+                (false, true) => Failure::Declined,
+                (false, false) => Failure::Broken,
             };
             (failure, unavailable(call, error.unsent, error.message))
         })?;

@@ -17,8 +17,10 @@ const LONGEST_DELAY: Duration = Duration::from_secs(5);
 /// How one attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// The server can't have seen the request.
+    /// There was no connection to send the request on.
     NotSent,
+    /// The connection was being left: the server did not take the request.
+    Declined,
     /// The connection broke: the request may or may not have been carried out.
     Broken,
     /// The server answered with an error.
@@ -56,7 +58,7 @@ pub(super) fn backoff(jitter: Jitter) -> Backoff {
 /// `repeatable` when carrying it out twice is the same as once.
 pub(super) fn delay(failure: Failure, repeatable: bool, backoff: &mut Backoff) -> Option<Duration> {
     match failure {
-        Failure::NotSent => Some(backoff.next_delay()),
+        Failure::NotSent | Failure::Declined => Some(backoff.next_delay()),
         Failure::Broken if repeatable => Some(backoff.next_delay()),
         Failure::Answered {
             status,
@@ -124,6 +126,7 @@ mod tests {
     fn k2007_only_what_is_safe_is_sent_again() {
         for (failure, repeatable, once_only) in [
             (Failure::NotSent, true, true),
+            (Failure::Declined, true, true),
             (Failure::Broken, true, false),
             (Failure::Unreadable, false, false),
             (answered(429, None), true, false),

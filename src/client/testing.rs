@@ -170,6 +170,11 @@ impl FakeServer {
         config
     }
 
+    /// Takes TLS as it does.
+    pub(crate) fn acceptor(&self) -> tokio_rustls::TlsAcceptor {
+        self.0.tls.clone().unwrap()
+    }
+
     /// Its certificate, PEM.
     pub(crate) fn certificate(&self) -> &str {
         self.0.certificate.as_deref().unwrap()

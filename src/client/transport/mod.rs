@@ -9,8 +9,8 @@ mod dial;
 mod files;
 mod proxy;
 pub(super) mod tls;
+mod unsent;
 
-use std::error::Error as _;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -31,6 +31,7 @@ pub(in crate::client) use files::CertificateFiles;
 use files::Reloader;
 use proxy::Through;
 use tls::Identity;
+pub(super) use unsent::SendError;
 
 /// Silence on a connection until it is pinged.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
@@ -56,14 +57,6 @@ pub(super) struct Transport {
 struct Current {
     client: HttpClient,
     identity_generation: u64,
-}
-
-/// Why no response head came.
-#[derive(Debug)]
-pub(super) struct SendError {
-    /// Whether it is certain that the server did not see the request.
-    pub(super) unsent: bool,
-    pub(super) message: String,
 }
 
 impl Transport {
@@ -175,26 +168,6 @@ fn http_client(connector: Connect) -> HttpClient {
         .http2_initial_stream_window_size(STREAM_WINDOW)
         .http2_initial_connection_window_size(CONNECTION_WINDOW)
         .build(connector)
-}
-
-impl SendError {
-    fn new(error: &legacy::Error) -> Self {
-        let mut unsent = error.is_connect();
-        let mut message = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            // hyper calls a request canceled that was still queued when its connection ended.
-            unsent |= cause
-                .downcast_ref::<hyper::Error>()
-                .is_some_and(hyper::Error::is_canceled);
-            let cause_message = cause.to_string();
-            if !message.ends_with(&cause_message) {
-                message = format!("{message}: {cause_message}");
-            }
-            source = cause.source();
-        }
-        Self { unsent, message }
-    }
 }
 
 /// The URL of `path_and_query` on `server`, which may itself have a path.
