@@ -3,27 +3,13 @@
 use std::sync::Arc;
 
 use mainstay::client::{Error, POD};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
-use rustls::pki_types::PrivateKeyDer;
+use rcgen::{CertificateParams, date_time_ymd};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
+use crate::identities::{Authority, authority, der, private};
 use crate::raw_server::{SECRET, client};
-
-struct Authority {
-    pem: String,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-fn authority() -> Authority {
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::default();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let pem = params.self_signed(&key).unwrap().pem();
-    let issuer = Issuer::from_ca_cert_pem(&pem, key).unwrap();
-    Authority { pem, issuer }
-}
 
 /// Serves TLS with a certificate of `authority` that is made to be like this; its address.
 async fn serve(
@@ -31,17 +17,13 @@ async fn serve(
     host: &str,
     shape: impl FnOnce(&mut CertificateParams),
 ) -> String {
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::new([host.to_owned()]).unwrap();
-    shape(&mut params);
-    let certificate = params.signed_by(&key, &authority.issuer).unwrap();
-    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let identity = authority.sign(host, shape);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![certificate.into()], key)
+        .with_single_cert(vec![der(&identity.certificate)], private(&identity.key))
         .unwrap();
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -3,4 +3,6 @@
 
 mod bad_input;
 mod certificates;
+mod credentials;
+mod identities;
 mod raw_server;

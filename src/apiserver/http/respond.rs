@@ -72,7 +72,7 @@ async fn routed(
     route: Option<Route>,
     incoming: Incoming,
 ) -> Result<Response<Body>, ApiError> {
-    let caller = Caller::of(&parts.headers, server.options())?;
+    let caller = Caller::of(&parts.headers, &server.tokens())?;
     let path = parts.uri.path();
     let route = route.ok_or_else(ApiError::no_such_path)?;
     let (target, watched) = match route {
