@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod certificates;
+mod command_line;
 mod credentials;
 mod identities;
 mod raw_server;

@@ -167,9 +167,15 @@ mod tests {
         assert_eq!(first.requests().len(), 1);
         first.go_away();
         // What is already on the old connection is answered there.
-        while second.requests().is_empty() {
-            get(&client).await.unwrap();
-        }
+        let elsewhere = async {
+            while second.requests().is_empty() {
+                get(&client).await.unwrap();
+            }
+        };
+        let limit = Duration::from_secs(10);
+        tokio::time::timeout(limit, elsewhere)
+            .await
+            .expect("it stays");
         let ended = tokio::time::timeout(Duration::from_millis(10), watch.next());
         assert!(ended.await.is_err(), "the watch goes on where it was");
     }
