@@ -162,11 +162,11 @@ pub(super) fn decode<T: DeserializeOwned>(subject: &Subject, body: &[u8]) -> Res
         },
         Err(error) => format!("not UTF-8 after byte {}", error.valid_up_to()),
     };
-    Err(undecodable(subject, body, problem))
+    Err(undecodable(subject, body, &problem))
 }
 
 /// The error for a body that is not what it should be.
-pub(super) fn undecodable(subject: &Subject, body: &[u8], message: String) -> Error {
+pub(super) fn undecodable(subject: &Subject, body: &[u8], message: &str) -> Error {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Slim {
@@ -192,7 +192,7 @@ pub(super) fn undecodable(subject: &Subject, body: &[u8], message: String) -> Er
         gvk: subject.gvk.clone(),
         key: shortened(&key, 2 * NAME),
         resource_version: shortened(&metadata.resource_version, NAME),
-        message: shortened(&message, WORDS),
+        message: shortened(message, WORDS),
     }
 }
 

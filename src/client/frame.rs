@@ -38,14 +38,12 @@ impl Cutter {
 
     /// The next frame, if it has come whole.
     pub(super) fn take(&mut self) -> Option<Result<WatchFrame, Error>> {
-        match self.frames.take() {
-            Ok(line) => line.map(|line| parse(&self.subject, &line)),
-            Err(TooLarge) => {
-                let limit = self.frames.limit;
-                let message = format!("a watch frame is larger than {limit} bytes");
-                Some(Err(undecodable(&self.subject, &[], message)))
-            }
+        if let Ok(line) = self.frames.take() {
+            return line.map(|line| parse(&self.subject, &line));
         }
+        let limit = self.frames.limit;
+        let message = format!("a watch frame is larger than {limit} bytes");
+        Some(Err(undecodable(&self.subject, &[], &message)))
     }
 
     /// Whether the watch may end here.
@@ -71,7 +69,7 @@ fn parse(subject: &Subject, line: &[u8]) -> Result<WatchFrame, Error> {
             serde_json::from_str::<Envelope<'_>>(text)
                 .map_err(|error| format!("a watch frame is no event: {error}"))
         })
-        .map_err(|message| undecodable(subject, &[], message))?;
+        .map_err(|message| undecodable(subject, &[], &message))?;
     let object = || envelope.object.to_owned();
     Ok(match envelope.kind.as_ref() {
         "ADDED" => WatchFrame::Added(object()),
@@ -89,7 +87,7 @@ fn parse(subject: &Subject, line: &[u8]) -> Result<WatchFrame, Error> {
             return Err(undecodable(
                 subject,
                 envelope.object.get().as_bytes(),
-                message,
+                &message,
             ));
         }
     })

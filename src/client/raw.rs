@@ -78,7 +78,7 @@ impl RawBody {
             Cut::Broken(message) => broken(&subject, &url, &message),
             Cut::TooLarge => {
                 let message = format!("the answer is larger than {limit} bytes");
-                answer::undecodable(&subject, &[], message).from_url(&url)
+                answer::undecodable(&subject, &[], &message).at_url(&url)
             }
         })
     }

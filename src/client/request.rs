@@ -61,7 +61,7 @@ impl Client {
         let deadline = Instant::now() + allowed;
         let attempts = self.attempts(call, deadline, stage);
         if let Ok(result) = tokio::time::timeout_at(deadline, attempts).await {
-            return result.map_err(|error| error.from_url(&self.url_of(call)));
+            return result.map_err(|error| error.at_url(&self.url_of(call)));
         }
         let mut what = format!("{} ({stage})", call.subject.what);
         if stage.was_sent() {
@@ -277,7 +277,7 @@ async fn whole(call: &Call, body: Incoming, limit: usize) -> Result<Bytes, Faile
                 let message = format!("the answer is larger than {limit} bytes");
                 (
                     Failure::Unreadable,
-                    answer::undecodable(&call.subject, &begun, message),
+                    answer::undecodable(&call.subject, &begun, &message),
                 )
             }
         })

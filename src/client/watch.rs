@@ -59,7 +59,7 @@ impl WatchStream {
             return None;
         }
         let frame = self.next_frame().await?;
-        let frame = frame.map_err(|error| error.from_url(&self.url));
+        let frame = frame.map_err(|error| error.at_url(&self.url));
         self.failed = frame.is_err();
         Some(frame)
     }

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 #[tokio::test]
 async fn run_takes_the_context_and_the_namespace_that_it_is_told() {

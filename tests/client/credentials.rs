@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use k8s_openapi::jiff::Timestamp;
 use mainstay::apiserver::{Access, ApiServer, ApiServerOptions, Client as User, Fault, Rule};
 use mainstay::client::{
-    CONFIG_MAP, Client, ClientOptions, Config, ConfigSource, WatchFrame, WatchOptions,
+    CONFIG_MAP, Client, ClientOptions, Config, ConfigSource, DeleteOptions, WatchFrame,
+    WatchOptions,
 };
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -217,7 +218,7 @@ async fn request(client: &Client, step: usize, name: &str) -> Result<(), mainsta
         }
         _ => {
             client
-                .delete(CONFIG_MAP, namespace, name, &Default::default())
+                .delete(CONFIG_MAP, namespace, name, &DeleteOptions::default())
                 .await
         }
     }

@@ -209,9 +209,10 @@ impl Scene {
             let env: String = list("env").iter().map(pair).collect();
             let told = exec["provideClusterInfo"].as_bool().unwrap_or(false);
             let version = words(&exec["apiVersion"]);
-            let command = match command.contains('/') {
-                true => self.absolute(&command),
-                false => command,
+            let command = if command.contains('/') {
+                self.absolute(&command)
+            } else {
+                command
             };
             add(
                 "exec",
@@ -220,8 +221,12 @@ impl Scene {
         }
         let mut headers = String::new();
         let mut header = |name: &str, value: String| headers.push_str(&format!("{name}={value} "));
-        text(user, "as").map(|name| header("impersonate-user", name));
-        text(user, "as-uid").map(|uid| header("impersonate-uid", uid));
+        if let Some(name) = text(user, "as") {
+            header("impersonate-user", name);
+        }
+        if let Some(uid) = text(user, "as-uid") {
+            header("impersonate-uid", uid);
+        }
         for group in user["as-groups"].as_array().into_iter().flatten() {
             header("impersonate-group", group.as_str().unwrap().to_owned());
         }

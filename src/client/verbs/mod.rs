@@ -30,7 +30,7 @@ impl Client {
     fn decoded<T: DeserializeOwned>(&self, call: &Call, reply: Reply) -> Result<T, Error> {
         match reply.body {
             ReplyBody::Whole(body) => {
-                decode(&call.subject, &body).map_err(|error| error.from_url(&self.url_of(call)))
+                decode(&call.subject, &body).map_err(|error| error.at_url(&self.url_of(call)))
             }
             ReplyBody::Stream(_) => unreachable!("a whole body was wanted"),
         }

@@ -61,7 +61,7 @@ impl Client {
             .with_optional("resourceVersion", options.resource_version.as_deref());
         match self.run(&call).await?.body {
             ReplyBody::Whole(body) => {
-                page(&call.subject, &body).map_err(|error| error.from_url(&self.url_of(&call)))
+                page(&call.subject, &body).map_err(|error| error.at_url(&self.url_of(&call)))
             }
             ReplyBody::Stream(_) => unreachable!("a whole body was wanted"),
         }
