@@ -26,6 +26,11 @@ mutants *NAMES:
 e2e *FILTER:
     .ci/e2e {{FILTER}}
 
+# Throw bytes at a decoder (response, watch or kubeconfig), ten minutes unless told otherwise; needs cargo-fuzz and a nightly compiler. No sanitizer: there is no unsafe code of ours to watch
+fuzz NAME SECONDS="600":
+    mkdir -p target/fuzz-corpus/{{NAME}}
+    cargo +nightly fuzz run --fuzz-dir tests/fuzz -s none {{NAME}} target/fuzz-corpus/{{NAME}} tests/fuzz/seeds/{{NAME}} -- -max_total_time={{SECONDS}} -timeout=10 -rss_limit_mb=1024
+
 # Benchmarks.
 bench *FILTER:
     cargo bench --locked {{FILTER}}

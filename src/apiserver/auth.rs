@@ -1,10 +1,12 @@
 //! Who is asking, and whether they may: tokens, 401 and 403.
 
+use std::collections::BTreeMap;
+
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, USER_AGENT};
 
 use super::ApiError;
-use super::options::{ApiServerOptions, Client};
+use super::options::Client;
 use super::registry::qualified;
 use super::request::{Target, Verb};
 
@@ -29,7 +31,10 @@ impl Caller {
     ///
     /// # Errors
     /// 401 for a token that is not known, where there are tokens.
-    pub(crate) fn of(headers: &HeaderMap, options: &ApiServerOptions) -> Result<Self, ApiError> {
+    pub(crate) fn of(
+        headers: &HeaderMap,
+        tokens: &BTreeMap<String, Client>,
+    ) -> Result<Self, ApiError> {
         let header = |name| {
             headers
                 .get(name)
@@ -53,8 +58,8 @@ impl Caller {
             let (scheme, token) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
-        let client = match token.and_then(|token| options.tokens.get(token)) {
-            None if options.tokens.is_empty() => None,
+        let client = match token.and_then(|token| tokens.get(token)) {
+            None if tokens.is_empty() => None,
             None if headers.contains_key(AUTHORIZATION) => {
                 return Err(ApiError::new(401, "Unauthorized", "Unauthorized"));
             }
@@ -171,16 +176,13 @@ mod tests {
 
     #[test]
     fn tokens_are_asked_for_where_there_are_any() {
-        let open = ApiServerOptions::default();
+        let open = BTreeMap::new();
         let caller = Caller::of(&headers("x"), &open).unwrap();
         assert_eq!(
             (caller.name.as_str(), caller.agent.as_str()),
             ("kubectl/v1 (linux)", "kubectl")
         );
-        let mut closed = ApiServerOptions::default();
-        closed
-            .tokens
-            .insert("secret".to_owned(), Client::admin("alice"));
+        let closed = BTreeMap::from([("secret".to_owned(), Client::admin("alice"))]);
         assert_eq!(Caller::of(&headers("x"), &closed).unwrap_err().code, 401);
         assert_eq!(
             Caller::of(&headers("secret"), &closed).unwrap().name,
@@ -190,7 +192,6 @@ mod tests {
 
     #[test]
     fn what_is_not_allowed_is_named() {
-        let mut options = ApiServerOptions::default();
         let rules = vec![Permission {
             verbs: vec!["get".to_owned()],
             resources: vec!["pods".to_owned()],
@@ -201,8 +202,8 @@ mod tests {
             groups: Vec::new(),
             rules: Some(rules),
         };
-        options.tokens.insert("b".to_owned(), bob);
-        let caller = Caller::of(&headers("b"), &options).unwrap();
+        let tokens = BTreeMap::from([("b".to_owned(), bob)]);
+        let caller = Caller::of(&headers("b"), &tokens).unwrap();
         let mut target = Target {
             version: "v1".to_owned(),
             resource: "pods".to_owned(),

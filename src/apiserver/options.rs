@@ -15,7 +15,7 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 pub struct ApiServerOptions {
     /// Events kept for each resource: how far back a watch can begin, and how far it may fall behind.
     pub history: usize,
-    /// Who may come in, by bearer token. Empty: everybody may do everything.
+    /// Who may come in at first, by bearer token. Empty: everybody may do everything.
     pub tokens: BTreeMap<String, Client>,
     /// The server that answers instead: this one only adds its faults.
     pub upstream: Option<crate::client::Client>,

@@ -13,7 +13,7 @@ use super::ApiError;
 use super::audit::{Audit, AuditEvent};
 use super::faults::Faults;
 use super::http;
-use super::options::ApiServerOptions;
+use super::options::{ApiServerOptions, Client};
 use super::pods::PodDial;
 use super::request::{Options, Request, Target, Verb};
 use super::state::{Answer, Context, Conversions, Halt, State};
@@ -34,6 +34,8 @@ pub struct ApiServer {
 
 struct Shared {
     options: ApiServerOptions,
+    /// Who may come in now.
+    tokens: RwLock<Arc<BTreeMap<String, Client>>>,
     /// Never held across an await.
     state: RwLock<State>,
     faults: Faults,
@@ -69,6 +71,7 @@ impl ApiServer {
                 tidying: AtomicBool::new(false),
                 dialer: RwLock::default(),
                 webhooks: Webhooks::default(),
+                tokens: RwLock::new(Arc::new(options.tokens.clone())),
                 options,
             }),
         };
@@ -100,6 +103,22 @@ impl ApiServer {
     #[must_use]
     pub fn faults(&self) -> &Faults {
         &self.shared.faults
+    }
+
+    /// Lets in only who has one of these tokens from now on, as when others have expired; with none of
+    /// them, everybody.
+    pub fn set_tokens(&self, tokens: BTreeMap<String, Client>) {
+        let mut current = self
+            .shared
+            .tokens
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(tokens);
+    }
+
+    pub(super) fn tokens(&self) -> Arc<BTreeMap<String, Client>> {
+        let tokens = self.shared.tokens.read();
+        Arc::clone(&tokens.unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Sets how pods are reached.

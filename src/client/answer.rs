@@ -8,30 +8,30 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::Error;
 use super::call::Subject;
+use super::retry::RETRY_AFTER_CAP;
 
 /// Most of a text that is no Kubernetes Status that is quoted in a message.
 const QUOTED: usize = 200;
+/// Most of a server's or the parser's words in a message: room for what an admission webhook has to
+/// say, not for what a broken server may.
+const WORDS: usize = 1000;
+/// Most of a name or a version: Kubernetes' own are at most 253 characters.
+const NAME: usize = 253;
 /// Bytes shown on either side of the place where JSON stops making sense.
 const SNIPPET: usize = 40;
 
-/// The body of an error answer, and the object of a watch's ERROR event.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+/// The body of an error answer, and the object of a watch's ERROR event. A field of another type than
+/// it should be is as good as none: the others still tell what happened.
+#[derive(Debug, Default)]
 pub(super) struct Status {
-    kind: String,
     message: String,
     reason: String,
-    code: u16,
-    details: Option<Details>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Details {
-    retry_after_seconds: Option<u64>,
+    code: Option<StatusCode>,
+    retry_after: Option<Duration>,
 }
 
 /// Why a body could not be read.
@@ -66,8 +66,8 @@ impl Status {
     /// Reads the body of an error answer. One that is no Status (a proxy's page, a cut one) is quoted
     /// as far as it is text.
     pub(super) fn from_body(body: &[u8]) -> Self {
-        match serde_json::from_slice::<Self>(body) {
-            Ok(status) if status.kind == "Status" => status,
+        match serde_json::from_slice::<Value>(body) {
+            Ok(status) if status["kind"] == "Status" => Self::from_json(&status),
             _ => Self {
                 message: quoted(body),
                 ..Self::default()
@@ -75,19 +75,30 @@ impl Status {
         }
     }
 
-    /// The HTTP status that the Status claims: watches send it inside a 200.
-    pub(super) fn code(&self) -> StatusCode {
-        StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    /// Reads what is meant to be a Status.
+    pub(super) fn from_json(status: &Value) -> Self {
+        let text = |key: &str| status[key].as_str().unwrap_or_default().to_owned();
+        let code = status["code"]
+            .as_u64()
+            .and_then(|code| code.try_into().ok());
+        let seconds = status["details"]["retryAfterSeconds"].as_u64();
+        let seconds = seconds.filter(|seconds| *seconds > 0);
+        Self {
+            message: text("message"),
+            reason: text("reason"),
+            code: code.and_then(|code: u16| StatusCode::from_u16(code).ok()),
+            retry_after: seconds.map(|wait| Duration::from_secs(wait).min(RETRY_AFTER_CAP)),
+        }
     }
 
-    /// The wait that the Status asks for.
+    /// The HTTP status that the Status claims: watches send it inside a 200.
+    pub(super) fn code(&self) -> StatusCode {
+        self.code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// The wait that the Status asks for, capped like the header's.
     pub(super) fn retry_after(&self) -> Option<Duration> {
-        let seconds = self
-            .details
-            .as_ref()?
-            .retry_after_seconds
-            .filter(|seconds| *seconds > 0);
-        seconds.map(Duration::from_secs)
+        self.retry_after
     }
 
     /// The typed error of an answer `code` about `subject`.
@@ -101,7 +112,7 @@ impl Status {
         let message = if self.message.is_empty() {
             code.to_string()
         } else {
-            self.message
+            shortened(&self.message, WORDS)
         };
         if code == StatusCode::GONE || matches!(self.reason.as_str(), "Expired" | "Gone") {
             return Error::Gone { what };
@@ -151,11 +162,11 @@ pub(super) fn decode<T: DeserializeOwned>(subject: &Subject, body: &[u8]) -> Res
         },
         Err(error) => format!("not UTF-8 after byte {}", error.valid_up_to()),
     };
-    Err(undecodable(subject, body, problem))
+    Err(undecodable(subject, body, &problem))
 }
 
 /// The error for a body that is not what it should be.
-pub(super) fn undecodable(subject: &Subject, body: &[u8], message: String) -> Error {
+pub(super) fn undecodable(subject: &Subject, body: &[u8], message: &str) -> Error {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Slim {
@@ -179,9 +190,17 @@ pub(super) fn undecodable(subject: &Subject, body: &[u8], message: String) -> Er
     Error::Decode {
         what: subject.what.clone(),
         gvk: subject.gvk.clone(),
-        key,
-        resource_version: metadata.resource_version,
-        message,
+        key: shortened(&key, 2 * NAME),
+        resource_version: shortened(&metadata.resource_version, NAME),
+        message: shortened(message, WORDS),
+    }
+}
+
+/// `text`, or its beginning where it is longer than `most` characters.
+pub(super) fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
     }
 }
 
@@ -279,6 +298,40 @@ mod tests {
                 .contains("is the server URL right?")
         );
         assert!(error(503, r#"{"kind":"Sta"#).is_transient(), "cut off");
+    }
+
+    #[test]
+    fn a_status_with_a_field_of_the_wrong_type_still_says_the_rest() {
+        let odd = r#"{"kind":"Status","reason":"Expired","message":7,"code":"x","details":[]}"#;
+        assert!(matches!(error(400, odd), Error::Gone { .. }));
+        for (seconds, wait) in [("-1", None), ("0", None), ("7", Some(7)), ("1e99", None)] {
+            let body = format!(
+                r#"{{"kind":"Status","code":429,"details":{{"retryAfterSeconds":{seconds}}}}}"#
+            );
+            let told = Status::from_body(body.as_bytes()).retry_after();
+            assert_eq!(told, wait.map(Duration::from_secs), "{seconds}");
+        }
+        let ages = format!(
+            r#"{{"kind":"Status","details":{{"retryAfterSeconds":{}}}}}"#,
+            u64::MAX
+        );
+        let told = Status::from_body(ages.as_bytes()).retry_after();
+        assert_eq!(
+            told,
+            Some(RETRY_AFTER_CAP),
+            "the caller may add it to a time"
+        );
+    }
+
+    #[test]
+    fn however_much_a_server_says_a_message_stays_short() {
+        let body = format!(r#"{{"kind":"Status","message":"{}"}}"#, "é".repeat(100_000));
+        assert!(error(422, &body).to_string().len() < 3 * WORDS);
+        let subject = Subject::object(Verb::Get, POD, Some("ns"), "a", None);
+        let long = "é".repeat(100_000);
+        let body = format!(r#"{{"metadata":{{"name":"{long}","resourceVersion":"{long}"}}}}"#);
+        let error = decode::<Vec<u8>>(&subject, body.as_bytes()).unwrap_err();
+        assert!(error.to_string().len() < 5000, "{error}");
     }
 
     #[test]

@@ -160,4 +160,13 @@ impl Error {
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Conflict { .. })
     }
+
+    /// The same, naming where the answer came from (a URL without user and query), where that is what
+    /// is wrong: what a server says of an object needs no more than the object's name.
+    pub(super) fn at_url(mut self, url: &str) -> Self {
+        if let Self::Unavailable { message, .. } | Self::Decode { message, .. } = &mut self {
+            *message = format!("{url}: {message}");
+        }
+        self
+    }
 }

@@ -240,7 +240,7 @@ mod tests {
         let _open = client.watch(POD, None, &options).await.unwrap();
         let get = client.get::<Value>(POD, Some("ns"), "a");
         let (hung, watch) = tokio::join!(get, client.watch(POD, None, &options));
-        assert!(hung.unwrap_err().to_string().contains("(sent)"));
+        assert!(hung.unwrap_err().to_string().contains("(sent to "));
         watch.unwrap();
         let opened = server.requests()[2].at - server.requests()[1].at;
         assert!(opened < Duration::from_secs(1), "{opened:?}");

@@ -18,6 +18,9 @@ mod credentials;
 mod environment;
 mod error;
 mod fence;
+mod frame;
+#[cfg(any(fuzzing, test))]
+pub mod fuzz;
 mod handle;
 mod jitter;
 mod limiter;

@@ -44,6 +44,8 @@ pub struct RawResponse {
 pub struct RawBody {
     body: Incoming,
     subject: Subject,
+    /// Where it comes from: for messages.
+    url: String,
 }
 
 impl RawBody {
@@ -57,7 +59,9 @@ impl RawBody {
                         return Some(Ok(data));
                     }
                 }
-                Err(error) => return Some(Err(broken(&self.subject, &error.to_string()))),
+                Err(error) => {
+                    return Some(Err(broken(&self.subject, &self.url, &error.to_string())));
+                }
             }
         }
     }
@@ -68,23 +72,24 @@ impl RawBody {
     /// [`Error::Decode`] when it is longer than `limit` bytes, [`Error::Unavailable`] when it breaks
     /// off.
     pub async fn collect(self, limit: usize) -> Result<Bytes, Error> {
-        let collected = answer::collect(self.body, limit).await;
+        let Self { body, subject, url } = self;
+        let collected = answer::collect(body, limit).await;
         collected.map_err(|(cut, _)| match cut {
-            Cut::Broken(message) => broken(&self.subject, &message),
+            Cut::Broken(message) => broken(&subject, &url, &message),
             Cut::TooLarge => {
                 let message = format!("the answer is larger than {limit} bytes");
-                answer::undecodable(&self.subject, &[], message)
+                answer::undecodable(&subject, &[], &message).at_url(&url)
             }
         })
     }
 }
 
-fn broken(subject: &Subject, message: &str) -> Error {
+fn broken(subject: &Subject, url: &str, message: &str) -> Error {
     Error::Unavailable {
         what: subject.what.clone(),
         code: None,
         unsent: false,
-        message: format!("the answer broke off: {message}"),
+        message: format!("{url}: the answer broke off: {message}"),
     }
 }
 
@@ -103,6 +108,7 @@ impl Client {
         call.deadline = request.deadline;
         call.wanted = Wanted::AnyStatus;
         let reply = self.run(&call).await?;
+        let url = self.url_of(&call);
         match reply.body {
             ReplyBody::Stream(body) => Ok(RawResponse {
                 status: reply.status,
@@ -110,6 +116,7 @@ impl Client {
                 body: RawBody {
                     body,
                     subject: call.subject,
+                    url,
                 },
             }),
             ReplyBody::Whole(_) => unreachable!("a stream was wanted"),

@@ -40,26 +40,32 @@ impl Client {
     /// Runs `call` to its end: a reply, or the typed error that is left after all retries. The
     /// deadline holds for all of it; a write also ends when the fence closes.
     pub(super) async fn run(&self, call: &Call) -> Result<Reply, Error> {
+        self.run_through(call, &Stage::new()).await
+    }
+
+    /// The same, and `stage` tells how far it came.
+    pub(super) async fn run_through(&self, call: &Call, stage: &Stage) -> Result<Reply, Error> {
         if call.subject.verb.mutates() {
-            let guarded = self.fence.guard(self.run_until_deadline(call)).await;
+            let guarded = self.fence.guard(self.run_until_deadline(call, stage)).await;
             guarded.unwrap_or_else(|Closed| {
                 let what = call.subject.what.clone();
                 Err(Error::Fenced { what })
             })
         } else {
-            self.run_until_deadline(call).await
+            self.run_until_deadline(call, stage).await
         }
     }
 
-    async fn run_until_deadline(&self, call: &Call) -> Result<Reply, Error> {
+    async fn run_until_deadline(&self, call: &Call, stage: &Stage) -> Result<Reply, Error> {
         let allowed = call.deadline.unwrap_or(self.lane.deadline);
         let deadline = Instant::now() + allowed;
-        let stage = Stage::new();
-        let attempts = self.attempts(call, deadline, &stage);
+        let attempts = self.attempts(call, deadline, stage);
         if let Ok(result) = tokio::time::timeout_at(deadline, attempts).await {
-            return result;
+            return result.map_err(|error| error.at_url(&self.url_of(call)));
         }
+        let mut what = format!("{} ({stage})", call.subject.what);
         if stage.was_sent() {
+            what = format!("{} ({stage} to {})", call.subject.what, self.url_of(call));
             if self.lane.reconnects_on_timeout {
                 self.lane.transport.reconnect();
             }
@@ -73,7 +79,7 @@ impl Client {
             }
         }
         Err(Error::Timeout {
-            what: format!("{} ({stage})", call.subject.what),
+            what,
             after: allowed,
         })
     }
@@ -118,6 +124,10 @@ impl Client {
             };
             tracing::debug!(%error, "sending again");
             before = Some(error);
+            if !matches!(failure, Failure::NotSent | Failure::Declined) {
+                stage.repeat();
+            }
+            telemetry::retried(call.subject.verb.as_str(), failure.code());
             stage.enter(Stage::WAITING_TO_RETRY);
             tokio::time::sleep_until(at).await;
         }
@@ -191,17 +201,18 @@ impl Client {
     }
 
     async fn exchange(&self, call: &Call, request: Request<Full<Bytes>>) -> Result<Reply, Failed> {
-        let mut sent = Sent::start(call.subject.verb.as_str(), call.subject.label);
+        let mut sent = Sent::start(
+            call.subject.verb.as_str(),
+            call.subject.label,
+            call.body.len(),
+        );
         let response = self.lane.transport.send(request).await.map_err(|error| {
-            let failure = if error.unsent {
-                Failure::NotSent
-            } else {
-                Failure::Broken
+            let failure = match (error.unconnected, error.unsent) {
+                (true, _) => Failure::NotSent,
+                (false, true) => Failure::Declined,
+                (false, false) => Failure::Broken,
             };
-            (
-                failure,
-                self.unavailable(call, error.unsent, &error.message),
-            )
+            (failure, unavailable(call, error.unsent, error.message))
         })?;
         sent.answered(response.status());
         let (head, body) = response.into_parts();
@@ -212,31 +223,17 @@ impl Client {
                 return Err(refusal(call, response, self.shared.environment.now()).await);
             }
             Wanted::Stream | Wanted::AnyStatus => ReplyBody::Stream(body),
-            Wanted::Whole(limit) => ReplyBody::Whole(self.whole(call, body, limit).await?),
+            Wanted::Whole(limit) => {
+                let body = whole(call, body, limit).await?;
+                telemetry::response_size(call.subject.verb.as_str(), body.len());
+                ReplyBody::Whole(body)
+            }
         };
         Ok(Reply {
             status: head.status,
             headers: head.headers,
             body,
         })
-    }
-
-    async fn whole(&self, call: &Call, body: Incoming, limit: usize) -> Result<Bytes, Failed> {
-        answer::collect(body, limit)
-            .await
-            .map_err(|(cut, begun)| match cut {
-                Cut::Broken(message) => {
-                    let message = format!("the answer broke off: {message}");
-                    (Failure::Broken, self.unavailable(call, false, &message))
-                }
-                Cut::TooLarge => {
-                    let message = format!("the answer is larger than {limit} bytes");
-                    (
-                        Failure::Unreadable,
-                        answer::undecodable(&call.subject, &begun, message),
-                    )
-                }
-            })
     }
 
     fn http_request(
@@ -262,13 +259,36 @@ impl Client {
         Ok(request)
     }
 
-    fn unavailable(&self, call: &Call, unsent: bool, message: &str) -> Error {
-        Error::Unavailable {
-            what: call.subject.what.clone(),
-            code: None,
-            unsent,
-            message: format!("{}: {message}", self.shared.server),
-        }
+    /// Where `call` goes, for messages: neither a user nor the query is shown.
+    pub(super) fn url_of(&self, call: &Call) -> String {
+        transport::shown(&self.shared.server, &call.path_and_query)
+    }
+}
+
+async fn whole(call: &Call, body: Incoming, limit: usize) -> Result<Bytes, Failed> {
+    answer::collect(body, limit)
+        .await
+        .map_err(|(cut, begun)| match cut {
+            Cut::Broken(message) => {
+                let message = format!("the answer broke off: {message}");
+                (Failure::Broken, unavailable(call, false, message))
+            }
+            Cut::TooLarge => {
+                let message = format!("the answer is larger than {limit} bytes");
+                (
+                    Failure::Unreadable,
+                    answer::undecodable(&call.subject, &begun, &message),
+                )
+            }
+        })
+}
+
+fn unavailable(call: &Call, unsent: bool, message: String) -> Error {
+    Error::Unavailable {
+        what: call.subject.what.clone(),
+        code: None,
+        unsent,
+        message,
     }
 }
 

@@ -22,7 +22,7 @@ async fn k1798_every_call_ends_by_its_deadline() {
     let error = get(&server.client()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "get pods ns/a (sent): no answer within 15s"
+        "get pods ns/a (sent to http://fake/api/v1/namespaces/ns/pods/a): no answer within 15s"
     );
     assert_eq!(start.elapsed(), Duration::from_secs(15));
 

@@ -8,7 +8,7 @@ use jiff::{Timestamp, fmt::rfc2822};
 use super::{Backoff, Jitter};
 
 /// Longest wait that a server may ask for.
-const RETRY_AFTER_CAP: Duration = Duration::from_secs(30);
+pub(super) const RETRY_AFTER_CAP: Duration = Duration::from_secs(30);
 /// Delay before the first retry where the server says nothing; it doubles.
 const FIRST_DELAY: Duration = Duration::from_millis(200);
 /// Longest delay between two retries where the server says nothing.
@@ -17,8 +17,10 @@ const LONGEST_DELAY: Duration = Duration::from_secs(5);
 /// How one attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// The server can't have seen the request.
+    /// There was no connection to send the request on.
     NotSent,
+    /// The connection was being left: the server did not take the request.
+    Declined,
     /// The connection broke: the request may or may not have been carried out.
     Broken,
     /// The server answered with an error.
@@ -33,6 +35,14 @@ pub(super) enum Failure {
 }
 
 impl Failure {
+    /// The status of the answer, where there was one.
+    pub(super) fn code(self) -> Option<StatusCode> {
+        match self {
+            Self::Answered { status, .. } => Some(status),
+            _ => None,
+        }
+    }
+
     /// Whether the server said that it has too much to do.
     pub(super) fn is_too_many(self) -> bool {
         matches!(self, Self::Answered { status, .. } if status == StatusCode::TOO_MANY_REQUESTS)
@@ -48,7 +58,7 @@ pub(super) fn backoff(jitter: Jitter) -> Backoff {
 /// `repeatable` when carrying it out twice is the same as once.
 pub(super) fn delay(failure: Failure, repeatable: bool, backoff: &mut Backoff) -> Option<Duration> {
     match failure {
-        Failure::NotSent => Some(backoff.next_delay()),
+        Failure::NotSent | Failure::Declined => Some(backoff.next_delay()),
         Failure::Broken if repeatable => Some(backoff.next_delay()),
         Failure::Answered {
             status,
@@ -116,6 +126,7 @@ mod tests {
     fn k2007_only_what_is_safe_is_sent_again() {
         for (failure, repeatable, once_only) in [
             (Failure::NotSent, true, true),
+            (Failure::Declined, true, true),
             (Failure::Broken, true, false),
             (Failure::Unreadable, false, false),
             (answered(429, None), true, false),

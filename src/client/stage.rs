@@ -1,10 +1,13 @@
 //! How far a call has come, so that a deadline that passes can say what it passed in.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// How far a call has come.
-pub(super) struct Stage(AtomicU8);
+pub(super) struct Stage {
+    stage: AtomicU8,
+    repeated: AtomicBool,
+}
 
 impl Stage {
     pub(super) const LIMITED: u8 = 0;
@@ -14,21 +17,33 @@ impl Stage {
     pub(super) const BREAKER: u8 = 4;
 
     pub(super) fn new() -> Self {
-        Self(AtomicU8::new(Self::LIMITED))
+        Self {
+            stage: AtomicU8::new(Self::LIMITED),
+            repeated: AtomicBool::new(false),
+        }
     }
 
     pub(super) fn enter(&self, stage: u8) {
-        self.0.store(stage, Ordering::Relaxed);
+        self.stage.store(stage, Ordering::Relaxed);
+    }
+
+    /// It is sent again, and the server may have seen it before.
+    pub(super) fn repeat(&self) {
+        self.repeated.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn was_repeated(&self) -> bool {
+        self.repeated.load(Ordering::Relaxed)
     }
 
     pub(super) fn was_sent(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == Self::SENT
+        self.stage.load(Ordering::Relaxed) == Self::SENT
     }
 }
 
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0.load(Ordering::Relaxed) {
+        f.write_str(match self.stage.load(Ordering::Relaxed) {
             Self::LIMITED => "not sent, still waiting for our own rate limit",
             Self::AUTHENTICATING => "not sent, still waiting for a credential",
             Self::SENT => "sent",

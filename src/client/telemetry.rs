@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::StatusCode;
 use metrics::{
     Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
@@ -11,6 +12,11 @@ use super::BreakerState;
 
 const REQUESTS: &str = "rest_client_requests_total";
 const DURATION: &str = "rest_client_request_duration_seconds";
+const RETRIES: &str = "rest_client_request_retries_total";
+const REQUEST_SIZE: &str = "rest_client_request_size_bytes";
+const RESPONSE_SIZE: &str = "rest_client_response_size_bytes";
+const PLUGIN_CALLS: &str = "rest_client_exec_plugin_call_total";
+const PLUGIN_TTL: &str = "rest_client_exec_plugin_ttl_seconds";
 const LIMITER_WAIT: &str = "mainstay_limiter_wait_seconds";
 const LIMITER_RATE: &str = "mainstay_limiter_rate";
 const IN_FLIGHT: &str = "mainstay_requests_in_flight";
@@ -30,6 +36,25 @@ pub fn describe_metrics() {
         DURATION,
         Unit::Seconds,
         "Time from sending a request to its answer (of a watch: to the head), by verb and resource"
+    );
+    describe_counter!(
+        RETRIES,
+        "Requests sent again, by verb and the status code that was the reason"
+    );
+    describe_histogram!(REQUEST_SIZE, Unit::Bytes, "Size of request bodies, by verb");
+    describe_histogram!(
+        RESPONSE_SIZE,
+        Unit::Bytes,
+        "Size of response bodies that were read whole, by verb"
+    );
+    describe_counter!(
+        PLUGIN_CALLS,
+        "Runs of the credential plugin, by exit code and what became of them"
+    );
+    describe_gauge!(
+        PLUGIN_TTL,
+        Unit::Seconds,
+        "Life that the credential plugin's last credential had left when it came"
     );
     describe_histogram!(
         LIMITER_WAIT,
@@ -74,16 +99,39 @@ pub(super) fn breaker_transition(to: BreakerState) {
     counter!(BREAKER_TRANSITIONS, "to" => to.as_str()).increment(1);
 }
 
+/// A request is to be sent again; `code` is that of the answer, if there was one.
+pub(super) fn retried(verb: &'static str, code: Option<StatusCode>) {
+    counter!(RETRIES, "verb" => verb, "code" => code_label(code)).increment(1);
+}
+
+pub(super) fn response_size(verb: &'static str, bytes: usize) {
+    histogram!(RESPONSE_SIZE, "verb" => verb).record(bytes as f64);
+}
+
+/// A credential plugin has run: its exit code, and one of client-go's words for how it went.
+pub(super) fn plugin_ran(code: i32, status: &'static str) {
+    counter!(PLUGIN_CALLS, "code" => code.to_string(), "call_status" => status).increment(1);
+}
+
+pub(super) fn plugin_ttl(ttl: Duration) {
+    gauge!(PLUGIN_TTL).set(ttl.as_secs_f64());
+}
+
+fn code_label(code: Option<StatusCode>) -> String {
+    code.map_or_else(|| NO_ANSWER.to_owned(), |code| code.as_u16().to_string())
+}
+
 /// One request on the wire. Counted when dropped, so that a cancelled one counts too.
 pub(super) struct Sent {
     verb: &'static str,
     resource: &'static str,
     start: Instant,
-    code: Option<u16>,
+    code: Option<StatusCode>,
 }
 
 impl Sent {
-    pub(super) fn start(verb: &'static str, resource: &'static str) -> Self {
+    pub(super) fn start(verb: &'static str, resource: &'static str, bytes: usize) -> Self {
+        histogram!(REQUEST_SIZE, "verb" => verb).record(bytes as f64);
         gauge!(IN_FLIGHT).increment(1.0);
         Self {
             verb,
@@ -93,17 +141,15 @@ impl Sent {
         }
     }
 
-    pub(super) fn answered(&mut self, code: http::StatusCode) {
-        self.code = Some(code.as_u16());
+    pub(super) fn answered(&mut self, code: StatusCode) {
+        self.code = Some(code);
     }
 }
 
 impl Drop for Sent {
     fn drop(&mut self) {
         let (verb, resource) = (self.verb, self.resource);
-        let code = self
-            .code
-            .map_or_else(|| NO_ANSWER.to_owned(), |code| code.to_string());
+        let code = code_label(self.code);
         gauge!(IN_FLIGHT).decrement(1.0);
         counter!(REQUESTS, "verb" => verb, "resource" => resource, "code" => code).increment(1);
         histogram!(DURATION, "verb" => verb, "resource" => resource).record(self.start.elapsed());
@@ -146,6 +192,7 @@ mod tests {
             "rest_client_requests_total{verb=\"watch\",resource=\"pods\",code=\"200\"} 1",
             "rest_client_requests_total{verb=\"get\",resource=\"pods\",code=\"<error>\"} 1",
             "rest_client_request_duration_seconds_count{verb=\"get\",resource=\"pods\"} 1",
+            "rest_client_request_size_bytes_count{verb=\"get\"} 2",
             "mainstay_requests_in_flight 0",
             "mainstay_limiter_wait_seconds_count 2",
         ] {
@@ -159,5 +206,22 @@ mod tests {
             (waited - 1.0).abs() < 0.1,
             "{waited} s for the second token"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn retries_and_what_was_read_are_counted() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let _guard = metrics::set_default_local_recorder(&recorder);
+        let server =
+            FakeServer::replying([Reply::status(503, ""), Reply::Close, Reply::json("{}")]);
+        let _: Value = server.client().get(POD, Some("ns"), "a").await.unwrap();
+        let text = recorder.handle().render();
+        for line in [
+            "rest_client_request_retries_total{verb=\"get\",code=\"503\"} 1",
+            "rest_client_request_retries_total{verb=\"get\",code=\"<error>\"} 1",
+            "rest_client_response_size_bytes_sum{verb=\"get\"} 2",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
     }
 }

@@ -154,6 +154,12 @@ impl FakeServer {
         }))
     }
 
+    /// Another server with the same certificate, that answers `{}`.
+    pub(crate) fn twin(&self) -> Self {
+        let tls = self.0.tls.clone().zip(self.0.certificate.clone());
+        Self::build(Box::new(|_| Reply::json("{}")), tls)
+    }
+
     /// A configuration for this server at `url`, which trusts its certificate.
     pub(crate) fn config_at(&self, url: impl Into<String>) -> Config {
         let mut config = Config::without_credentials(url);
@@ -162,6 +168,11 @@ impl FakeServer {
             config.tls.trust = Trust::Roots(roots.into());
         }
         config
+    }
+
+    /// Takes TLS as it does.
+    pub(crate) fn acceptor(&self) -> tokio_rustls::TlsAcceptor {
+        self.0.tls.clone().unwrap()
     }
 
     /// Its certificate, PEM.
@@ -212,8 +223,13 @@ impl FakeServer {
 
     /// Also serves a real socket on a free port of the loopback.
     pub(crate) async fn listen(&self) -> SocketAddr {
-        let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-        let listener = tokio::net::TcpListener::bind(any).await.unwrap();
+        self.listen_at(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0))
+            .await
+    }
+
+    /// Also serves a real socket there.
+    pub(crate) async fn listen_at(&self, address: SocketAddr) -> SocketAddr {
+        let listener = tokio::net::TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = self.clone();
         tokio::spawn(async move {

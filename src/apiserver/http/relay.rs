@@ -40,7 +40,7 @@ pub(super) async fn relay(
     };
     server.count_request();
     let verb = verb(parts, target.name.is_some()).ok_or_else(method_not_allowed)?;
-    let caller = Caller::of(&parts.headers, server.options())?;
+    let caller = Caller::of(&parts.headers, &server.tokens())?;
     let resource = resource(&target);
     let namespace = target.namespace.as_deref().unwrap_or_default();
     let name = target.name.as_deref().unwrap_or_default();

@@ -75,7 +75,7 @@ async fn routed(
     if let Some(upstream) = &server.options().upstream {
         return relay::relay(server, upstream, control, parts, route, incoming).await;
     }
-    let caller = Caller::of(&parts.headers, server.options())?;
+    let caller = Caller::of(&parts.headers, &server.tokens())?;
     let path = parts.uri.path();
     let route = route.ok_or_else(ApiError::no_such_path)?;
     let (target, watched) = match route {

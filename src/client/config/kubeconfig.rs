@@ -108,6 +108,8 @@ pub(super) struct EnvVar {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 struct File {
+    #[serde(rename = "apiVersion")]
+    api_version: Option<String>,
     kind: Option<String>,
     current_context: Option<String>,
     contexts: Option<Vec<NamedContext>>,
@@ -151,6 +153,26 @@ impl Kubeconfig {
         Ok(merged)
     }
 
+    /// The contents of one file, wherever it may be.
+    #[cfg(any(fuzzing, test))]
+    pub(super) fn parse(text: &str) -> Result<Self, ConfigError> {
+        let mut config = Self::default();
+        config.add(Path::new("/kubeconfig"), text)?;
+        Ok(config)
+    }
+
+    /// Leaves out all that names other files.
+    #[cfg(any(fuzzing, test))]
+    pub(super) fn forget_files(&mut self) {
+        for cluster in self.clusters.values_mut() {
+            cluster.value.certificate_authority = None;
+        }
+        for user in self.users.values_mut() {
+            user.value.client_certificate = None;
+            user.value.client_key = None;
+        }
+    }
+
     /// Adds the contents of one more file, of lower precedence than those before.
     fn add(&mut self, path: &Path, text: &str) -> Result<(), ConfigError> {
         let malformed = |message| ConfigError::Malformed {
@@ -161,6 +183,11 @@ impl Kubeconfig {
         if let Some(kind) = file.kind.filter(|kind| kind != "Config") {
             return Err(malformed(format!(
                 "kind is {kind:?} and should be \"Config\"; is it a kubeconfig?"
+            )));
+        }
+        if let Some(version) = file.api_version.filter(|version| version != "v1") {
+            return Err(malformed(format!(
+                "apiVersion is {version:?} and should be \"v1\"; is it a kubeconfig?"
             )));
         }
         let current = file.current_context.filter(|name| !name.is_empty());

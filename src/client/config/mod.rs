@@ -7,6 +7,8 @@
 mod error;
 mod in_cluster;
 mod kubeconfig;
+#[cfg(test)]
+mod kubectl_tests;
 mod proxy;
 mod resolve;
 mod user;
@@ -183,6 +185,25 @@ impl Environment {
             service: in_cluster::ServiceAddress::from_process(),
             service_account: PathBuf::from(in_cluster::SERVICE_ACCOUNT_DIRECTORY),
             proxy: ProxyEnvironment::from_process(),
+        }
+    }
+}
+
+/// Resolves every context of a kubeconfig, but reads no file that it names, and says what is wrong.
+#[cfg(any(fuzzing, test))]
+pub(super) fn fuzz(text: &str) -> Vec<String> {
+    match Kubeconfig::parse(text) {
+        Err(error) => vec![error.to_string()],
+        Ok(mut config) => {
+            config.forget_files();
+            let names: Vec<String> = config.contexts.keys().cloned().collect();
+            let each = names.iter().map(|name| Some(name.as_str()));
+            let resolved = each
+                .chain([None])
+                .map(|name| resolve::resolve(&config, name));
+            resolved
+                .filter_map(|config| Some(config.err()?.to_string()))
+                .collect()
         }
     }
 }

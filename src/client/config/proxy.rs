@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn no_proxy_knows_names_addresses_ports_and_cidr() {
+    fn k1587_no_proxy_knows_names_addresses_ports_and_cidr() {
         for entry in [
             "*",
             "example.com",

@@ -8,6 +8,8 @@ use serde::de::DeserializeOwned;
 /// The parser's words with key path, line and column, and without the offending value, which may be
 /// a secret.
 pub(crate) fn from_str<T: DeserializeOwned>(text: &str) -> Result<Option<T>, String> {
+    // What editors on Windows begin a file with; serde_yaml takes it for a document of its own.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     serde_yaml::from_str(text).map_err(|error| without_value(&error.to_string()))
 }
 

@@ -12,6 +12,7 @@ use tokio::process::Command;
 use super::Obtained;
 use crate::client::Environment;
 use crate::client::secret::Secret;
+use crate::client::telemetry;
 use crate::client::transport::tls;
 
 /// Longest run of a plugin: it may have to ask an identity provider, but nobody is there to log in.
@@ -20,6 +21,13 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const OUTPUT_LIMIT: u64 = 1 << 20;
 /// Most of a failed plugin's standard error that is quoted.
 const QUOTED: usize = 500;
+
+/// Exit code, as client-go counts it, of a run that has none.
+const NO_CODE: i32 = 1;
+/// client-go's words for what became of a run.
+const EXECUTION_ERROR: &str = "plugin_execution_error";
+const NOT_FOUND_ERROR: &str = "plugin_not_found_error";
+const INTERNAL_ERROR: &str = "client_internal_error";
 
 /// `users[].user.exec` of a kubeconfig.
 #[derive(Clone, Debug)]
@@ -54,14 +62,32 @@ impl ExecPlugin {
     /// Runs the plugin, without a terminal, and reads the credential that it prints.
     pub(super) async fn run(&self, environment: &Environment) -> Result<Obtained, String> {
         let output = tokio::time::timeout(TIMEOUT, self.output()).await;
-        let output = output.map_err(|_| self.failed(&format!("no answer within {TIMEOUT:?}")))?;
-        let credential = parse(&output?, &self.api_version);
-        credential
-            .and_then(|status| obtained(status, environment.now()))
-            .map_err(|problem| self.failed(&problem))
+        let output = output.unwrap_or_else(|_| {
+            let problem = format!("no answer within {TIMEOUT:?}");
+            Err(Failed::new(NO_CODE, EXECUTION_ERROR, problem))
+        });
+        let read = output.and_then(|output| {
+            parse(&output, &self.api_version)
+                .and_then(|status| obtained(status, environment.now()))
+                .map_err(|problem| Failed::new(NO_CODE, INTERNAL_ERROR, problem))
+        });
+        match read {
+            Ok(obtained) => {
+                telemetry::plugin_ran(0, "no_error");
+                if let Some(left) = obtained.life {
+                    telemetry::plugin_ttl(left);
+                }
+                Ok(obtained)
+            }
+            Err(failed) => {
+                telemetry::plugin_ran(failed.code, failed.status);
+                let command = self.command.display();
+                Err(format!("credential plugin {command}: {}", failed.problem))
+            }
+        }
     }
 
-    async fn output(&self) -> Result<Vec<u8>, String> {
+    async fn output(&self) -> Result<Vec<u8>, Failed> {
         let mut spec = serde_json::json!({"interactive": false});
         if let Some(cluster) = &self.cluster_info {
             spec["cluster"] = cluster.clone();
@@ -82,28 +108,42 @@ impl ExecPlugin {
             .spawn()
             .map_err(|error| self.not_started(&error))?;
         let (stdout, stderr) = tokio::join!(read(child.stdout.take()), read(child.stderr.take()));
-        let status = child
-            .wait()
-            .await
-            .map_err(|error| self.failed(&error.to_string()))?;
+        let failed = |code, problem| Failed::new(code, EXECUTION_ERROR, problem);
+        let status = child.wait().await;
+        let status = status.map_err(|error| failed(NO_CODE, error.to_string()))?;
         if !status.success() {
             let stderr = String::from_utf8_lossy(&stderr);
             let stderr = stderr.trim().chars().take(QUOTED).collect::<String>();
-            return Err(self.failed(&format!("{status}: {stderr}")));
+            let code = status.code().unwrap_or(NO_CODE);
+            return Err(failed(code, format!("{status}: {stderr}")));
         }
         Ok(stdout)
     }
 
-    fn not_started(&self, error: &std::io::Error) -> String {
+    fn not_started(&self, error: &std::io::Error) -> Failed {
         let hint = self
             .install_hint
             .as_deref()
             .unwrap_or("is it installed and in PATH?");
-        self.failed(&format!("can't be started: {error}; {}", hint.trim()))
+        let problem = format!("can't be started: {error}; {}", hint.trim());
+        Failed::new(NO_CODE, NOT_FOUND_ERROR, problem)
     }
+}
 
-    fn failed(&self, problem: &str) -> String {
-        format!("credential plugin {}: {problem}", self.command.display())
+/// A run that gave no credential: for metrics and for the message.
+struct Failed {
+    code: i32,
+    status: &'static str,
+    problem: String,
+}
+
+impl Failed {
+    fn new(code: i32, status: &'static str, problem: String) -> Self {
+        Self {
+            code,
+            status,
+            problem,
+        }
     }
 }
 
@@ -156,6 +196,15 @@ fn life(expiry: Timestamp, now: Timestamp) -> Duration {
     left.mul_f64(0.9)
 }
 
+/// Reads what a plugin may have printed.
+#[cfg(any(fuzzing, test))]
+pub(in crate::client) fn fuzz(output: &[u8]) {
+    let status = parse(output, "client.authentication.k8s.io/v1");
+    let obtained = status.and_then(|status| obtained(status, Timestamp::UNIX_EPOCH));
+    let problem = obtained.err().unwrap_or_default();
+    assert!(problem.len() < 1000 + 2 * output.len(), "{}", problem.len());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,6 +239,8 @@ mod tests {
 
     #[tokio::test]
     async fn plugins_that_fail_say_why_and_how_to_mend_it() {
+        let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+        let _guard = metrics::set_default_local_recorder(&recorder);
         let failed = async |script: &str| {
             shell(script)
                 .run(&Environment::system())
@@ -217,6 +268,14 @@ mod tests {
         };
         let error = missing.run(&Environment::system()).await.err().unwrap();
         assert!(error.contains("install it from example.com"), "{error}");
+        let counted = recorder.handle().render();
+        for labels in [
+            "code=\"3\",call_status=\"plugin_execution_error\"} 1",
+            "code=\"1\",call_status=\"client_internal_error\"} 2",
+            "code=\"1\",call_status=\"plugin_not_found_error\"} 1",
+        ] {
+            assert!(counted.contains(labels), "{labels} is not in\n{counted}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -20,6 +20,8 @@ use rustls::sign::CertifiedKey;
 use tokio::time::Instant;
 
 pub(super) use exec::ExecPlugin;
+#[cfg(any(fuzzing, test))]
+pub(super) use exec::fuzz;
 
 use super::Environment;
 use super::secret::Secret;
@@ -341,7 +343,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_renewal_serves_all_that_saw_the_same_401() {
+    async fn cgo1345_one_renewal_serves_all_that_saw_the_same_401() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "one").unwrap();
         let tokens = credentials(Auth::TokenFile {
@@ -364,7 +366,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_plugin_runs_once_for_all_that_wait_and_again_on_401() {
+    async fn k1126_a_plugin_runs_once_for_all_that_wait_and_again_on_401() {
         let runs = tempfile::NamedTempFile::new().unwrap();
         let script = format!(
             r#"echo run >> {0}; n=$(wc -l < {0}); echo '{{"kind":"ExecCredential","apiVersion":"v1",

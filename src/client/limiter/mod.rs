@@ -135,6 +135,7 @@ impl Drop for Place<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
@@ -207,5 +208,68 @@ mod tests {
         assert!(third.await.is_err());
         drop(two);
         drop(limiter.slot().await);
+    }
+
+    /// When it comes (in ms), its priority, and how long it waits (in ms), for ever from 3000 on.
+    type Caller = (u64, usize, u64);
+
+    async fn served(callers: Vec<Caller>, rate: f64, burst: u32) -> Vec<(Caller, Option<Instant>)> {
+        let limiter = Arc::new(Limiter::new(rate, burst, 1));
+        let start = Instant::now();
+        let tasks = callers.into_iter().map(|caller| {
+            let limiter = Arc::clone(&limiter);
+            let (comes, priority, patience) = caller;
+            let priority = [Priority::Low, Priority::Normal, Priority::High][priority];
+            let patience = match patience {
+                3000.. => Duration::from_hours(1),
+                patience => Duration::from_millis(patience),
+            };
+            tokio::spawn(async move {
+                tokio::time::sleep_until(start + Duration::from_millis(comes)).await;
+                let token = tokio::time::timeout(patience, limiter.token(priority)).await;
+                (caller, token.is_ok().then(Instant::now))
+            })
+        });
+        let served = futures_util::future::join_all(tasks.collect::<Vec<_>>()).await;
+        assert!(limiter.lock().waiters.is_empty(), "nobody is left behind");
+        assert_eq!(limiter.lock().bucket.first(Instant::now()), None);
+        served.into_iter().map(Result::unwrap).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Whoever comes, waits or gives up: never over the rate plus burst in any window, nobody who
+        /// waits is lost, and who gives up gives its place back.
+        #[test]
+        fn k34938_the_rate_holds_and_nobody_is_lost(
+            callers in proptest::collection::vec((0_u64..3000, 0_usize..3, 1_u64..6000), 1..80),
+            burst in 1_u32..10,
+        ) {
+            let rate = 20.0;
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_time()
+                .start_paused(true)
+                .build()
+                .unwrap();
+            let start = runtime.block_on(async { Instant::now() });
+            let served = runtime.block_on(served(callers, rate, burst));
+            for (caller, at) in &served {
+                prop_assert!(at.is_some() || caller.2 < 3000, "{caller:?} was never served");
+            }
+            let mut granted: Vec<Instant> = served.iter().filter_map(|(_, at)| *at).collect();
+            granted.sort_unstable();
+            for (i, from) in granted.iter().enumerate() {
+                for (j, to) in granted.iter().enumerate().skip(i) {
+                    let allowed = (*to - *from).as_secs_f64() * rate + f64::from(burst) + 1e-3;
+                    prop_assert!((j - i + 1) as f64 <= allowed);
+                }
+            }
+            // A place that was not given back would hold the last one up.
+            let needed = 3.0 + granted.len() as f64 / rate + 0.01;
+            if let Some(last) = granted.last() {
+                prop_assert!((*last - start).as_secs_f64() <= needed, "{:?}", *last - start);
+            }
+        }
     }
 }

@@ -1,19 +1,31 @@
 //! How a connection is opened: TCP, or whatever a test or the simulation puts in its place.
 
+use std::error::Error;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use http::Uri;
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tower_service::Service;
 
-/// Longest wait for one TCP handshake. Short, because the call's own deadline pays for it.
+use super::addresses::Rotating;
+
+pub(super) type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Longest wait for TCP, all addresses of a name together. Short, because the call's own deadline pays
+/// for it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest wait for a connection that can be used, TLS included: a server that takes connections and
+/// says nothing must leave time for another try within a call's deadline (15 s).
+pub(super) const CONNECTION_TIMEOUT: Duration = Duration::from_secs(8);
 /// Idle time until the kernel probes, then between its probes: with [`TCP_USER_TIMEOUT`] a dead
 /// HTTP/1.1 link is noticed as fast as HTTP/2's pings notice theirs.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(10);
@@ -32,22 +44,29 @@ pub trait Dial: Send + Sync + 'static {
     fn dial(&self, server: Uri) -> BoxFuture<'static, io::Result<Box<dyn Stream>>>;
 }
 
-/// Dials over TCP: all addresses of the name, IPv6 and IPv4 raced.
-pub(super) struct Tcp {
-    connector: HttpConnector,
+/// Dials over TCP: the addresses of a name in turn, IPv6 and IPv4 raced.
+pub(super) struct Tcp<R = GaiResolver> {
+    connector: HttpConnector<Rotating<R>>,
 }
 
 impl Tcp {
     pub(super) fn new() -> Self {
+        Self::resolved_by(GaiResolver::new())
+    }
+}
+
+impl<R> Tcp<R> {
+    /// With names resolved by `resolver`.
+    pub(super) fn resolved_by(resolver: R) -> Self {
         Self {
-            connector: tcp_connector(),
+            connector: tcp_connector(Rotating::new(resolver)),
         }
     }
 }
 
 /// TCP with the bounds by which a dead link is noticed.
-pub(super) fn tcp_connector() -> HttpConnector {
-    let mut connector = HttpConnector::new();
+pub(super) fn tcp_connector<R>(resolver: R) -> HttpConnector<R> {
+    let mut connector = HttpConnector::new_with_resolver(resolver);
     connector.enforce_http(false);
     connector.set_nodelay(true);
     connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
@@ -58,12 +77,42 @@ pub(super) fn tcp_connector() -> HttpConnector {
     connector
 }
 
-impl Dial for Tcp {
+impl<R> Dial for Tcp<R>
+where
+    R: Service<Name, Error: Into<BoxError>> + Clone + Send + Sync + 'static,
+    R::Response: Iterator<Item = SocketAddr>,
+    R::Future: Send + 'static,
+{
     fn dial(&self, server: Uri) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
-        let connecting = self.connector.clone().call(server);
+        let mut connector = self.connector.clone();
         Box::pin(async move {
-            let stream = connecting.await.map_err(io::Error::other)?;
+            let stream = connector.call(server).await.map_err(io::Error::other)?;
             Ok(Box::new(stream.into_inner()) as Box<dyn Stream>)
+        })
+    }
+}
+
+/// A whole connection, TLS and all, or an error within [`CONNECTION_TIMEOUT`].
+#[derive(Clone)]
+pub(super) struct Connect(pub(super) HttpsConnector<Dialer>);
+
+impl Service<Uri> for Connect {
+    type Response = MaybeHttpsStream<TokioIo<Dialled>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, server: Uri) -> Self::Future {
+        let connecting = self.0.call(server);
+        Box::pin(async move {
+            let connected = tokio::time::timeout(CONNECTION_TIMEOUT, connecting).await;
+            connected.unwrap_or_else(|_| {
+                let problem = format!("no connection within {CONNECTION_TIMEOUT:?}");
+                Err(io::Error::new(io::ErrorKind::TimedOut, problem).into())
+            })
         })
     }
 }
@@ -133,5 +182,29 @@ impl AsyncWrite for Dialled {
 
     fn is_write_vectored(&self) -> bool {
         self.0.is_write_vectored()
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use socket2::SockRef;
+
+    #[tokio::test]
+    async fn cgo374_the_kernel_is_told_to_notice_a_dead_http1_link_within_15_seconds() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let mut connector = tcp_connector(GaiResolver::new());
+        let stream = connector.call(url.parse().unwrap()).await.unwrap();
+        let stream = stream.into_inner();
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap() && socket.tcp_nodelay().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), TCP_KEEPALIVE);
+        assert_eq!(
+            socket.tcp_keepalive_interval().unwrap(),
+            TCP_KEEPALIVE_INTERVAL
+        );
+        // The kernel gives an idle link up at this age, once a probe has stayed unanswered.
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(TCP_USER_TIMEOUT));
     }
 }

@@ -8,8 +8,9 @@ use tokio::time::Instant;
 
 use super::tls::{self, Identity, Verifier};
 
-/// How old what was read may be when a request is sent.
-const AGE: Duration = Duration::from_secs(30);
+/// How old what was read may be when a request is sent. Three small files each few seconds cost less
+/// than a request; a certificate that was replaced because it leaked should not be shown for long.
+const AGE: Duration = Duration::from_secs(5);
 /// The same after a handshake that failed, which a rotation may be the reason of.
 const AGE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 

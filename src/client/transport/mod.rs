@@ -1,14 +1,16 @@
 //! One connection to the API server: HTTP/2 where the server offers it, else HTTP/1.1.
 //!
+//! A name with several addresses is several servers: each new connection begins with the next of them.
 //! A dead link is noticed within 15 s, by HTTP/2 pings (also while idle, also under watches) or by
 //! TCP keep-alive. A transport sends a request once; whether to send it again is decided above.
 
+mod addresses;
 mod dial;
 mod files;
 mod proxy;
 pub(super) mod tls;
+mod unsent;
 
-use std::error::Error as _;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ use bytes::Bytes;
 use http::{Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::ServerName;
@@ -24,11 +26,12 @@ use rustls::pki_types::ServerName;
 pub use dial::{Dial, Stream};
 
 use super::config::{Config, ConfigError};
-use dial::{Dialer, Tcp};
+use dial::{Connect, Dialer, Tcp};
 pub(in crate::client) use files::CertificateFiles;
 use files::Reloader;
 use proxy::Through;
 use tls::Identity;
+pub(super) use unsent::SendError;
 
 /// Silence on a connection until it is pinged.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
@@ -40,11 +43,11 @@ const STREAM_WINDOW: u32 = 1 << 20;
 /// has to wait for them.
 const CONNECTION_WINDOW: u32 = 128 * STREAM_WINDOW;
 
-type HttpClient = legacy::Client<HttpsConnector<Dialer>, Full<Bytes>>;
+type HttpClient = legacy::Client<Connect, Full<Bytes>>;
 
 /// Sends requests over its own connection.
 pub(super) struct Transport {
-    connector: HttpsConnector<Dialer>,
+    connector: Connect,
     identity: Arc<Identity>,
     reloader: Arc<Reloader>,
     current: RwLock<Current>,
@@ -54,14 +57,6 @@ pub(super) struct Transport {
 struct Current {
     client: HttpClient,
     identity_generation: u64,
-}
-
-/// Why no response head came.
-#[derive(Debug)]
-pub(super) struct SendError {
-    /// Whether it is certain that the server did not see the request.
-    pub(super) unsent: bool,
-    pub(super) message: String,
 }
 
 impl Transport {
@@ -100,7 +95,7 @@ impl Transport {
             (None, Some(proxy)) => Arc::new(Through::new(proxy.clone()).map_err(refused)?),
             (None, None) => Arc::new(Tcp::new()),
         };
-        let connector = builder.enable_all_versions().wrap_connector(Dialer(dial));
+        let connector = Connect(builder.enable_all_versions().wrap_connector(Dialer(dial)));
         let current = RwLock::new(Current {
             client: http_client(connector.clone()),
             identity_generation: identity.generation(),
@@ -161,7 +156,7 @@ impl Transport {
     }
 }
 
-fn http_client(connector: HttpsConnector<Dialer>) -> HttpClient {
+fn http_client(connector: Connect) -> HttpClient {
     legacy::Client::builder(TokioExecutor::new())
         .timer(TokioTimer::new())
         // Without this the pool would leave a live HTTP/2 connection, and the watches on it, after a
@@ -175,31 +170,21 @@ fn http_client(connector: HttpsConnector<Dialer>) -> HttpClient {
         .build(connector)
 }
 
-impl SendError {
-    fn new(error: &legacy::Error) -> Self {
-        let mut unsent = error.is_connect();
-        let mut message = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            // hyper calls a request canceled that was still queued when its connection ended.
-            unsent |= cause
-                .downcast_ref::<hyper::Error>()
-                .is_some_and(hyper::Error::is_canceled);
-            let cause_message = cause.to_string();
-            if !message.ends_with(&cause_message) {
-                message = format!("{message}: {cause_message}");
-            }
-            source = cause.source();
-        }
-        Self { unsent, message }
-    }
-}
-
 /// The URL of `path_and_query` on `server`, which may itself have a path.
 pub(super) fn url(server: &str, path_and_query: &str) -> Result<Uri, String> {
     let url = format!("{}{path_and_query}", server.trim_end_matches('/'));
     url.parse()
         .map_err(|error| format!("{path_and_query:?} is no URL path: {error}"))
+}
+
+/// The same for a message: no user, which may have a password, and no query.
+pub(super) fn shown(server: &str, path_and_query: &str) -> String {
+    let (scheme, rest) = server.split_once("://").unwrap_or(("https", server));
+    let rest = rest.trim_end_matches('/');
+    let (authority, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let path = path_and_query.split('?').next().unwrap_or_default();
+    format!("{scheme}://{host}{prefix}{path}")
 }
 
 #[cfg(test)]
@@ -230,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn http1_is_used_where_there_is_no_http2() {
+    async fn k1923_http1_is_used_where_there_is_no_http2() {
         let server = FakeServer::with_tls(&["fake"], &["http/1.1"], |_| Reply::json("{}"));
         get(&server.client()).await.unwrap();
         assert_eq!(server.requests()[0].version, http::Version::HTTP_11);
@@ -254,7 +239,8 @@ mod tests {
         let error = get(&server.client_with(config.clone(), ClientOptions::default())).await;
         let error = error.unwrap_err().to_string();
         assert!(
-            error.contains("https://fake: ") && error.contains("not valid for name"),
+            error.contains("https://fake/api/v1/namespaces/ns/pods/a: ")
+                && error.contains("not valid for name"),
             "{error}"
         );
         assert!(server.requests().is_empty());
@@ -301,7 +287,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unread_watches_do_not_stall_other_requests() {
+    async fn k1823_unread_watches_share_a_connection_and_do_not_stall_other_requests() {
         let server = FakeServer::with_tls(&["fake"], &BOTH, |request| {
             if request.path_and_query.contains("watch=true") {
                 Reply::Endless(vec![b' '; 3 * STREAM_WINDOW as usize].into())

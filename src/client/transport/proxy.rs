@@ -10,6 +10,7 @@ use http::Uri;
 use hyper::rt::{Read, Write};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::GaiResolver;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::rt::TokioIo;
 use tower_service::Service;
@@ -18,8 +19,9 @@ use super::dial::{Dial, Stream, tcp_connector};
 use super::tls::{self, Identity};
 use crate::client::config::{Protocol, Proxy, Trust, port};
 
-/// Until the proxy has said that the way is open.
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// Until the proxy has said that the way is open: before the whole connection is given up, so that the
+/// proxy is named.
+const TIMEOUT: Duration = Duration::from_secs(7);
 
 /// Dials through a proxy.
 pub(super) struct Through {
@@ -40,12 +42,12 @@ impl Through {
                     .map_err(|problem| format!("proxy {proxy}: {problem}"))?;
                 let builder = HttpsConnectorBuilder::new().with_tls_config(config);
                 let builder = builder.https_only().enable_http1();
-                Some(builder.wrap_connector(tcp_connector()))
+                Some(builder.wrap_connector(tcp_connector(GaiResolver::new())))
             }
         };
         Ok(Self {
             proxy,
-            tcp: tcp_connector(),
+            tcp: tcp_connector(GaiResolver::new()),
             tls,
         })
     }

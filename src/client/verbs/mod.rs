@@ -1,5 +1,6 @@
 //! Kubernetes' verbs on typed resources: each builds one [`Call`], which `request.rs` runs.
 
+mod ours;
 mod read;
 mod write;
 
@@ -7,10 +8,12 @@ use http::Method;
 use serde::de::DeserializeOwned;
 
 pub use read::ListPage;
+#[cfg(any(fuzzing, test))]
+pub(super) use read::page;
 
 use super::answer::decode;
 use super::call::{Call, Subject, Verb, check_names};
-use super::request::ReplyBody;
+use super::request::{Reply, ReplyBody};
 use super::{Client, Error, Resource};
 
 /// Largest single object: etcd stores 1.5 MiB, its JSON with managed fields is a few times that.
@@ -21,8 +24,14 @@ impl Client {
         &self,
         call: &Call,
     ) -> Result<T, Error> {
-        match self.run(call).await?.body {
-            ReplyBody::Whole(body) => decode(&call.subject, &body),
+        self.decoded(call, self.run(call).await?)
+    }
+
+    fn decoded<T: DeserializeOwned>(&self, call: &Call, reply: Reply) -> Result<T, Error> {
+        match reply.body {
+            ReplyBody::Whole(body) => {
+                decode(&call.subject, &body).map_err(|error| error.at_url(&self.url_of(call)))
+            }
             ReplyBody::Stream(_) => unreachable!("a whole body was wanted"),
         }
     }

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::{OBJECT_LIMIT, on_collection, on_object};
+use crate::client::answer::decode;
 use crate::client::call::{Call, Subject, Verb, Wanted};
 use crate::client::limiter::Priority;
 use crate::client::request::ReplyBody;
@@ -51,19 +52,6 @@ impl Client {
         namespace: Option<&str>,
         options: &ListOptions,
     ) -> Result<ListPage, Error> {
-        #[derive(Deserialize)]
-        struct List {
-            metadata: Metadata,
-            items: Option<Vec<Box<RawValue>>>,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Metadata {
-            #[serde(default)]
-            resource_version: String,
-            #[serde(rename = "continue")]
-            continue_token: Option<String>,
-        }
         let limit = options.limit.map(|limit| limit.to_string());
         let call = on_collection(Verb::List, Method::GET, resource, namespace, LIST_LIMIT)?
             .with_optional("labelSelector", options.label_selector.as_deref())
@@ -71,15 +59,12 @@ impl Client {
             .with_optional("limit", limit.as_deref())
             .with_optional("continue", options.continue_token.as_deref())
             .with_optional("resourceVersion", options.resource_version.as_deref());
-        let list: List = self.run_and_decode(&call).await?;
-        Ok(ListPage {
-            resource_version: list.metadata.resource_version,
-            continue_token: list
-                .metadata
-                .continue_token
-                .filter(|token| !token.is_empty()),
-            items: list.items.unwrap_or_default(),
-        })
+        match self.run(&call).await?.body {
+            ReplyBody::Whole(body) => {
+                page(&call.subject, &body).map_err(|error| error.at_url(&self.url_of(&call)))
+            }
+            ReplyBody::Stream(_) => unreachable!("a whole body was wanted"),
+        }
     }
 
     /// Opens a watch. The deadline holds until the server has accepted it; how long it may then be
@@ -110,7 +95,10 @@ impl Client {
         }
         call.wanted = Wanted::Stream;
         match self.run(&call).await?.body {
-            ReplyBody::Stream(body) => Ok(WatchStream::new(body, call.subject)),
+            ReplyBody::Stream(body) => {
+                let url = self.url_of(&call);
+                Ok(WatchStream::new(body, call.subject, url))
+            }
             ReplyBody::Whole(_) => unreachable!("a stream was wanted"),
         }
     }
@@ -136,6 +124,30 @@ impl Client {
         let version: Version = self.run_and_decode(&call).await?;
         Ok(version.git_version)
     }
+}
+
+/// Reads one page of a list.
+pub(in crate::client) fn page(subject: &Subject, body: &[u8]) -> Result<ListPage, Error> {
+    #[derive(Deserialize)]
+    struct List {
+        metadata: Metadata,
+        items: Option<Vec<Box<RawValue>>>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        #[serde(default)]
+        resource_version: String,
+        #[serde(rename = "continue")]
+        continue_token: Option<String>,
+    }
+    let list: List = decode(subject, body)?;
+    let token = list.metadata.continue_token;
+    Ok(ListPage {
+        resource_version: list.metadata.resource_version,
+        continue_token: token.filter(|token| !token.is_empty()),
+        items: list.items.unwrap_or_default(),
+    })
 }
 
 #[cfg(test)]

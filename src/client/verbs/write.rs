@@ -4,10 +4,15 @@ use bytes::Bytes;
 use http::Method;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::time::Instant;
 
+use super::ours::is_ours;
 use super::{OBJECT_LIMIT, on_collection, on_object};
-use crate::client::call::{Subject, Verb};
+use crate::client::answer::decode;
+use crate::client::call::{Call, Subject, Verb};
+use crate::client::stage::Stage;
 use crate::client::{Client, DeleteOptions, Error, Patch, Resource};
 
 /// Who owns the fields that we write.
@@ -15,7 +20,9 @@ const FIELD_MANAGER: &str = "mainstay";
 const JSON: &str = "application/json";
 
 impl Client {
-    /// Creates an object; never sent a second time unless the server can't have taken the first.
+    /// Creates an object; never sent a second time unless the server said that it did not take the
+    /// first. Should it have taken it all the same (a proxy in between spoke too soon), the second finds
+    /// the object there: one that holds all that was sent is ours, and its creation a success.
     ///
     /// # Errors
     /// [`Error::AlreadyExists`], among others.
@@ -36,7 +43,33 @@ impl Client {
         let call = call
             .with_query("fieldManager", FIELD_MANAGER)
             .with_body(JSON, body);
-        self.run_and_decode(&call).await
+        let (stage, begun) = (Stage::new(), Instant::now());
+        match self.run_through(&call, &stage).await {
+            Err(error @ Error::AlreadyExists { .. }) if stage.was_repeated() => {
+                let left = self.lane.deadline.saturating_sub(begun.elapsed());
+                let ours = self.created_before(resource, namespace, &call);
+                let ours = tokio::time::timeout(left, ours).await.ok().flatten();
+                ours.map_or(Err(error), |object| {
+                    decode(&call.subject, object.get().as_bytes())
+                })
+            }
+            reply => self.decoded(&call, reply?),
+        }
+    }
+
+    /// The object that `create` meant to create, if that is what exists.
+    async fn created_before(
+        &self,
+        resource: Resource,
+        namespace: Option<&str>,
+        create: &Call,
+    ) -> Option<Box<RawValue>> {
+        let sent: Value = serde_json::from_slice(&create.body).ok()?;
+        let name = sent["metadata"]["name"].as_str()?;
+        // Where it can't be read, that it exists is all that is known.
+        let object: Box<RawValue> = self.get(resource, namespace, name).await.ok()?;
+        let exists = serde_json::from_str(object.get()).ok()?;
+        is_ours(&exists, &sent).then_some(object)
     }
 
     /// PUT; the body carries the resourceVersion it was read at.
@@ -175,7 +208,6 @@ mod tests {
     use super::*;
     use crate::client::testing::{FakeServer, Reply};
     use crate::client::{LEASE, POD};
-    use serde_json::Value;
     use std::time::Duration;
 
     #[tokio::test]
@@ -257,6 +289,37 @@ mod tests {
             concat!("mainstay/", env!("CARGO_PKG_VERSION"))
         );
         assert_eq!(first.headers["accept-encoding"], "identity");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn k2007_a_repeated_create_that_finds_its_own_object_has_succeeded() {
+        let exists = |holder: &str| {
+            Reply::json(format!(
+                r#"{{"metadata":{{"name":"l","uid":"u"}},"spec":{{"holderIdentity":"{holder}"}}}}"#
+            ))
+        };
+        let there = || {
+            let status = r#"{"kind":"Status","code":409,"reason":"AlreadyExists"}"#;
+            Reply::status(409, status)
+        };
+        let body = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}});
+        let create = async |server: &FakeServer| {
+            let client = server.client();
+            client.create::<_, Value>(LEASE, Some("ns"), &body).await
+        };
+        let taken_all_the_same = Reply::retry_after(503, "1");
+        let server = FakeServer::replying([taken_all_the_same, there(), exists("me")]);
+        assert_eq!(create(&server).await.unwrap()["metadata"]["uid"], "u");
+        assert_eq!(server.requests()[2].method, Method::GET);
+
+        let raced = FakeServer::replying([Reply::retry_after(503, "1"), there(), exists("you")]);
+        let error = create(&raced).await.unwrap_err();
+        assert!(matches!(error, Error::AlreadyExists { .. }), "{error}");
+
+        let server = FakeServer::replying([there(), exists("me")]);
+        let error = create(&server).await.unwrap_err();
+        assert!(matches!(error, Error::AlreadyExists { .. }), "{error}");
+        assert_eq!(server.requests().len(), 1, "sent once, so not by this call");
     }
 
     #[tokio::test]

@@ -1,0 +1,235 @@
+//! The frames of a watch, cut out of its bytes and read. Pure: chunks go in, frames come out.
+
+use std::borrow::Cow;
+
+use bytes::{Bytes, BytesMut};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::answer::{Status, decode, shortened, undecodable};
+use super::call::Subject;
+use super::{Error, WatchFrame};
+
+/// Most of an unknown event's type that is quoted.
+const QUOTED: usize = 100;
+
+/// Makes frames of what comes on one watch.
+pub(super) struct Cutter {
+    subject: Subject,
+    frames: Frames,
+}
+
+impl Cutter {
+    /// For frames of at most `limit` bytes: no more than that, and a chunk, is ever held.
+    pub(super) fn new(subject: Subject, limit: usize) -> Self {
+        let frames = Frames::new(limit);
+        Self { subject, frames }
+    }
+
+    /// What the watch is of.
+    pub(super) fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    /// More has come.
+    pub(super) fn push(&mut self, data: &[u8]) {
+        self.frames.push(data);
+    }
+
+    /// The next frame, if it has come whole.
+    pub(super) fn take(&mut self) -> Option<Result<WatchFrame, Error>> {
+        if let Ok(line) = self.frames.take() {
+            return line.map(|line| parse(&self.subject, &line));
+        }
+        let limit = self.frames.limit;
+        let message = format!("a watch frame is larger than {limit} bytes");
+        Some(Err(undecodable(&self.subject, &[], &message)))
+    }
+
+    /// Whether the watch may end here.
+    pub(super) fn is_between_frames(&self) -> bool {
+        self.frames.is_empty()
+    }
+}
+
+/// `{"type": ..., "object": ...}`.
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+fn parse(subject: &Subject, line: &[u8]) -> Result<WatchFrame, Error> {
+    // Checked once, not by serde_json string by string.
+    let envelope = std::str::from_utf8(line)
+        .map_err(|error| format!("not UTF-8 after byte {}", error.valid_up_to()))
+        .and_then(|text| {
+            serde_json::from_str::<Envelope<'_>>(text)
+                .map_err(|error| format!("a watch frame is no event: {error}"))
+        })
+        .map_err(|message| undecodable(subject, &[], &message))?;
+    let object = || envelope.object.to_owned();
+    Ok(match envelope.kind.as_ref() {
+        "ADDED" => WatchFrame::Added(object()),
+        "MODIFIED" => WatchFrame::Modified(object()),
+        "DELETED" => WatchFrame::Deleted(object()),
+        "BOOKMARK" => WatchFrame::Bookmark(object()),
+        "ERROR" => {
+            let status = decode(subject, envelope.object.get().as_bytes())?;
+            let status = Status::from_json(&status);
+            let (code, retry_after) = (status.code(), status.retry_after());
+            WatchFrame::Error(status.into_error(subject, code, retry_after))
+        }
+        other => {
+            let message = format!("unknown watch event {:?}", shortened(other, QUOTED));
+            return Err(undecodable(
+                subject,
+                envelope.object.get().as_bytes(),
+                &message,
+            ));
+        }
+    })
+}
+
+/// Splits chunks at newlines.
+struct Frames {
+    buffer: BytesMut,
+    /// How much of `buffer` is known to hold no newline.
+    searched: usize,
+    limit: usize,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct TooLarge;
+
+impl Frames {
+    fn new(limit: usize) -> Self {
+        Self {
+            buffer: BytesMut::new(),
+            searched: 0,
+            limit,
+        }
+    }
+
+    fn push(&mut self, data: &[u8]) {
+        self.buffer.extend_from_slice(data);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.buffer.iter().all(u8::is_ascii_whitespace)
+    }
+
+    /// The next complete line that is not blank.
+    fn take(&mut self) -> Result<Option<Bytes>, TooLarge> {
+        loop {
+            let rest = &self.buffer[self.searched..];
+            let Some(at) = rest.iter().position(|byte| *byte == b'\n') else {
+                self.searched = self.buffer.len();
+                return if self.searched > self.limit {
+                    Err(TooLarge)
+                } else {
+                    Ok(None)
+                };
+            };
+            let mut line = self.buffer.split_to(self.searched + at + 1);
+            self.searched = 0;
+            line.truncate(line.len() - 1);
+            if line.len() > self.limit {
+                return Err(TooLarge);
+            }
+            if !line.iter().all(u8::is_ascii_whitespace) {
+                return Ok(Some(line.freeze()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::POD;
+    use crate::client::call::Verb;
+    use proptest::prelude::*;
+
+    fn frame(line: &str) -> Result<WatchFrame, Error> {
+        parse(
+            &Subject::collection(Verb::Watch, POD, None),
+            line.as_bytes(),
+        )
+    }
+
+    #[test]
+    fn events_keep_their_object_as_it_came() {
+        let line = r#"{"type":"ADDED","object":{"a": 1.10}}"#;
+        assert!(
+            matches!(frame(line), Ok(WatchFrame::Added(object)) if object.get() == r#"{"a": 1.10}"#)
+        );
+        let line = r#"{"object":{},"type":"BOOKM\u0041RK"}"#;
+        assert!(matches!(frame(line), Ok(WatchFrame::Bookmark(_))));
+        for wrong in [
+            "[]",
+            "{\"type\":\"ADDED\"}",
+            "<html>",
+            r#"{"type":"NEW","object":{}}"#,
+        ] {
+            assert!(matches!(frame(wrong), Err(Error::Decode { .. })), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn k1042_an_error_event_is_typed_like_an_http_status() {
+        let gone = r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}"#;
+        assert!(matches!(
+            frame(gone),
+            Ok(WatchFrame::Error(Error::Gone { .. }))
+        ));
+        let slow = r#"{"type":"ERROR","object":{"kind":"Status","code":429,
+            "details":{"retryAfterSeconds":3}}}"#;
+        let Ok(WatchFrame::Error(Error::TooManyRequests { retry_after, .. })) = frame(slow) else {
+            panic!("429");
+        };
+        assert_eq!(retry_after, Some(std::time::Duration::from_secs(3)));
+        let odd = r#"{"type":"ERROR","object":{}}"#;
+        assert!(matches!(
+            frame(odd),
+            Ok(WatchFrame::Error(Error::Unavailable { .. }))
+        ));
+    }
+
+    #[test]
+    fn a_frame_over_the_limit_is_refused_complete_or_not() {
+        let mut frames = Frames::new(4);
+        frames.push(b"1234\n12345");
+        assert_eq!(frames.take(), Ok(Some(Bytes::from_static(b"1234"))));
+        assert_eq!(frames.take(), Err(TooLarge));
+        let mut frames = Frames::new(4);
+        frames.push(b"12345\n");
+        assert_eq!(frames.take(), Err(TooLarge));
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_may_be_cut_anywhere(
+            lines in proptest::collection::vec("[a-z]{1,20}", 0..20),
+            cuts in proptest::collection::vec(1_usize..15, 1..20),
+        ) {
+            let text: String = lines.iter().flat_map(|line| [line, "\r\n\n"]).collect();
+            let mut rest = text.as_bytes();
+            let mut frames = Frames::new(100);
+            let mut got = Vec::new();
+            for cut in cuts.into_iter().cycle() {
+                let (chunk, after) = rest.split_at(cut.min(rest.len()));
+                frames.push(chunk);
+                while let Some(line) = frames.take().unwrap() {
+                    got.push(String::from_utf8(line.to_vec()).unwrap().trim().to_owned());
+                }
+                rest = after;
+                if rest.is_empty() { break; }
+            }
+            prop_assert!(frames.is_empty());
+            prop_assert_eq!(got, lines);
+        }
+    }
+}
