@@ -323,12 +323,6 @@ impl Reconciler for ClusterReconciler {
     }
 }
 
-impl From<NotSynced> for ReconcileError {
-    fn from(error: NotSynced) -> Self {
-        Self::Transient(error.to_string())
-    }
-}
-
 /// Where each pod with an address is to be reached.
 fn addresses(
     cluster: &Cluster,

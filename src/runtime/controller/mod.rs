@@ -22,6 +22,7 @@ use super::metric;
 use super::object::ObjectKey;
 use super::queue::{Finish, Pause, Queue};
 use super::shutdown::Shutdown;
+use super::store::NotSynced;
 use crate::client::{self, BreakerState, BreakerWatch, Environment};
 use slots::Slots;
 
@@ -67,6 +68,13 @@ impl From<client::Error> for ReconcileError {
             }
             _ => Self::Transient(message),
         }
+    }
+}
+
+impl From<NotSynced> for ReconcileError {
+    /// It will be.
+    fn from(error: NotSynced) -> Self {
+        Self::Transient(error.to_string())
     }
 }
 
