@@ -34,7 +34,7 @@ pub use health::Health;
 pub use metric::{Metric, MetricKind, RUNTIME_METRICS, describe};
 pub(crate) use object::kind;
 pub use object::{Kind, Meta, ObjectKey, OwnerReference};
-pub use queue::{Pause, Priority, Queue};
+pub use queue::{Finish, Item, Pause, Priority, Queue};
 pub use shutdown::Shutdown;
 pub use store::{NotSynced, Store};
 pub use telemetry::{LogFormat, Telemetry, init_tracing, log_to_file};

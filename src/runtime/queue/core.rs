@@ -21,7 +21,7 @@ pub(super) const CONFLICT_RETRIES: u8 = 5;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Finish {
+pub enum Finish {
     /// It succeeded: the failure count starts over.
     Success,
     /// It succeeded and wants another run after the delay.
@@ -51,10 +51,11 @@ pub enum Pause {
 
 /// A key that was handed out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Item {
-    pub(crate) key: ObjectKey,
+pub struct Item {
+    /// The key.
+    pub key: ObjectKey,
     /// How long it was ready.
-    pub(crate) waited: Duration,
+    pub waited: Duration,
 }
 
 /// Keys not done when a queue was drained.

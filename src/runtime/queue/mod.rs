@@ -19,8 +19,8 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use self::core::Core;
-pub use self::core::Pause;
-pub(super) use self::core::{Finish, Item, Left};
+pub(super) use self::core::Left;
+pub use self::core::{Finish, Item, Pause};
 use super::object::ObjectKey;
 use crate::client::Environment;
 use measure::Measures;
@@ -106,8 +106,10 @@ impl Queue {
     }
 
     /// The next key for a worker; `None` once the queue drains. Cancel-safe: a key is taken only
-    /// when it is returned.
-    pub(super) async fn next(&self) -> Option<Item> {
+    /// when it is returned. Whoever takes it gives it back with [`done`](Self::done).
+    ///
+    /// A [`Controller`](super::Controller) does both; this is for workers of another shape.
+    pub async fn next(&self) -> Option<Item> {
         loop {
             // Made before the look, so that a drain after it is not missed.
             let work = self.shared.work.notified();
@@ -131,13 +133,10 @@ impl Queue {
         }
     }
 
-    /// Gives a key back. Returns after how long it is ready again, if at all.
-    pub(super) fn done(
-        &self,
-        key: &ObjectKey,
-        finish: Finish,
-        worked: Duration,
-    ) -> Option<Duration> {
+    /// Gives a key back that [`next`](Self::next) handed out, after it was `worked` on. Returns after
+    /// how long it is ready again, if at all. Without a [`Controller`](super::Controller) nobody
+    /// wakes [`next`](Self::next) for keys that wait for their time.
+    pub fn done(&self, key: &ObjectKey, finish: Finish, worked: Duration) -> Option<Duration> {
         let mut again = None;
         self.change(|core, now| {
             again = core.done(now, key, finish);
