@@ -29,7 +29,8 @@ class ControlPlane:
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", at / "server.key",
                         "-out", at / "server.crt", "-subj", "/CN=peers", "-days", "2",
-                        "-addext", "subjectAltName=IP:127.0.0.1"], check=True, **quiet)
+                        "-addext", "subjectAltName=IP:127.0.0.1",
+                        "-addext", "basicConstraints=critical,CA:FALSE"], check=True, **quiet)
         subprocess.run(["openssl", "genrsa", "-out", at / "account.key", "2048"], check=True, **quiet)
         (at / "tokens.csv").write_text('admin-token,admin,admin,"system:masters"\n')
         self.kubeconfig = at / "kubeconfig"
