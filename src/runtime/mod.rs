@@ -13,6 +13,7 @@ mod backoff;
 mod controller;
 mod election;
 mod events;
+mod hash;
 mod health;
 mod metric;
 mod object;

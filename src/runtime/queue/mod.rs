@@ -10,7 +10,9 @@ mod core;
 mod measure;
 #[cfg(test)]
 mod model;
+mod ready;
 mod retry;
+mod words;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,22 +21,11 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use self::core::Core;
-pub(super) use self::core::Left;
-pub use self::core::{Finish, Item, Pause};
+pub(super) use self::words::Left;
+pub use self::words::{Finish, Item, Pause, Priority};
 use super::object::ObjectKey;
 use crate::client::Environment;
 use measure::Measures;
-
-/// How urgent a run is. A key asked for twice has the higher one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Priority {
-    /// The initial list, a resync: nothing is known to have changed.
-    Low,
-    /// Something the object depends on changed.
-    Normal,
-    /// The object's spec changed, or it is being deleted. Ends a backoff at once.
-    High,
-}
 
 /// A work queue. Clones share it.
 #[derive(Clone)]
