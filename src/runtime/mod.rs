@@ -34,7 +34,7 @@ pub use events::{EventRecorder, EventType, EventWriter, ObjectRef};
 pub use health::Health;
 pub use metric::{Metric, MetricKind, RUNTIME_METRICS, describe};
 pub(crate) use object::kind;
-pub use object::{Kind, Meta, ObjectKey, OwnerReference};
+pub use object::{Kind, Meta, ObjectKey, OwnerReference, exact};
 pub use queue::{Finish, Item, Pause, Priority, Queue};
 pub use shutdown::Shutdown;
 pub use store::{NotSynced, Store};
