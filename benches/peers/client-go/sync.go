@@ -53,6 +53,8 @@ func sync(kind string, count, batch int) error {
 		if kind == "client-go" {
 			config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 			config.ContentType = runtime.ContentTypeProtobuf
+		} else {
+			config.AcceptContentTypes, config.ContentType = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 		}
 		client, err := kubernetes.NewForConfig(config)
 		if err != nil {
