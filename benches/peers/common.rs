@@ -28,7 +28,7 @@ pub fn cpu() -> Duration {
 pub fn measured(count: usize, work: impl FnOnce()) -> (f64, f64) {
     let (cpu_before, began) = (cpu(), Instant::now());
     work();
-    let (wall, used) = (began.elapsed(), cpu() - cpu_before);
+    let (wall, used) = (began.elapsed(), cpu().saturating_sub(cpu_before));
     let each = |time: Duration| time.as_nanos() as f64 / count as f64;
     (each(used), each(wall))
 }

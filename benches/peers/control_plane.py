@@ -74,5 +74,9 @@ class ControlPlane:
     def __exit__(self, *_):
         for child in reversed(self.children):
             child.terminate()
-            child.wait()
+            try:
+                child.wait(5)
+            except subprocess.TimeoutExpired:  # it waits for watches to end
+                child.kill()
+                child.wait()
         self.folder.cleanup()

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use mainstay::client::{CONFIG_MAP, Client, ClientOptions, Config, ConfigSource, Resource};
 use mainstay::runtime::{
-    Change, Controller, ControllerOptions, Kind, ListWatch, LogFormat, Meta, ObjectKey, Outcome,
-    Priority, Queue, ReconcileError, Reconciler, Scope, Shutdown, Store, init_tracing,
+    Change, Controller, ControllerOptions, Kind, ListWatch, LogFormat, Meta, NotSynced, ObjectKey,
+    Outcome, Priority, Queue, ReconcileError, Reconciler, Scope, Shutdown, Store, init_tracing,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -123,7 +123,7 @@ fn child_of(source: &Meta, key: &ObjectKey, n: &str) -> Value {
     })
 }
 
-fn not_synced(error: impl ToString) -> ReconcileError {
+fn not_synced(error: NotSynced) -> ReconcileError {
     ReconcileError::Transient(error.to_string())
 }
 
