@@ -35,6 +35,14 @@ fuzz NAME SECONDS="600":
 bench *FILTER:
     cargo bench --locked {{FILTER}}
 
+# The runtime beside client-go, controller-runtime and kube-rs: the same work in one run.
+peers *ARGS:
+    benches/peers/run {{ARGS}}
+
+# The same trivial operator on all three, against a real kube-apiserver.
+peers-operators SOURCES="2000":
+    benches/peers/run-operators {{SOURCES}}
+
 # Write the CustomResourceDefinition from the code.
 crd:
     cargo run --quiet --locked -- crd > manifests/crd/mysqlclusters.mysql.mainstay.dev.yaml

@@ -125,7 +125,7 @@ impl Frames {
     fn take(&mut self) -> Result<Option<Bytes>, TooLarge> {
         loop {
             let rest = &self.buffer[self.searched..];
-            let Some(at) = rest.iter().position(|byte| *byte == b'\n') else {
+            let Some(at) = memchr::memchr(b'\n', rest) else {
                 self.searched = self.buffer.len();
                 return if self.searched > self.limit {
                     Err(TooLarge)

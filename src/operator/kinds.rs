@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use crate::api::{MYSQL_CLUSTER, MySQLClusterSpec, MySQLClusterStatus};
 use crate::client;
-use crate::runtime::{Kind, Meta, kind};
+use crate::runtime::{Kind, Meta, exact, kind};
 
 /// A MySQLCluster.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -59,10 +60,13 @@ pub struct PodStatus {
     #[serde(rename = "podIP")]
     pub pod_ip: String,
     /// Conditions.
+    #[serde(deserialize_with = "exact")]
     pub conditions: Vec<PodCondition>,
     /// Containers.
+    #[serde(deserialize_with = "exact")]
     pub container_statuses: Vec<ContainerStatus>,
     /// Init containers.
+    #[serde(deserialize_with = "exact")]
     pub init_container_statuses: Vec<ContainerStatus>,
 }
 
@@ -103,8 +107,8 @@ pub struct ContainerStatus {
 pub struct ContainerState {
     /// Not running yet.
     pub waiting: Option<StateReason>,
-    /// Running.
-    pub running: Option<Value>,
+    /// Running; since when is not read.
+    pub running: Option<IgnoredAny>,
     /// Ended.
     pub terminated: Option<StateReason>,
 }

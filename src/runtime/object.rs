@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 
 use crate::client::Resource;
 
@@ -58,8 +58,10 @@ pub struct Meta {
     /// Annotations.
     pub annotations: BTreeMap<String, String>,
     /// Owners.
+    #[serde(deserialize_with = "exact")]
     pub owner_references: Vec<OwnerReference>,
     /// What must still happen before the object may go.
+    #[serde(deserialize_with = "exact")]
     pub finalizers: Vec<String>,
     /// Set once deletion was asked for (RFC 3339).
     pub deletion_timestamp: Option<String>,
@@ -85,6 +87,17 @@ impl Meta {
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|owner| owner.controller)
     }
+}
+
+/// Decodes a list into no more memory than it needs: a `Vec` grows to four elements at least, and a
+/// cache holds a list for each object. For `#[serde(deserialize_with = "exact")]`.
+///
+/// # Errors
+/// When it is no list of `T`.
+pub fn exact<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    let mut list = Vec::deserialize(from)?;
+    list.shrink_to_fit();
+    Ok(list)
 }
 
 /// An owner of an object.

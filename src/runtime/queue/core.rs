@@ -1,15 +1,16 @@
 //! The queue's rules, without a clock of its own, tasks or locks.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Priority;
+use super::ready::Ready;
 use super::retry::Retry;
+use super::words::{Finish, Item, Left, Pause, Priority};
 use crate::client::Jitter;
 use crate::runtime::ObjectKey;
+use crate::runtime::hash::Map;
 
 /// An item that waited longer than this goes before higher ones, but only once in
 /// [`AGED_TURN`] times: so lower items are not starved, and an old backlog does not starve the rest.
@@ -19,62 +20,20 @@ const AGED_TURN: u8 = 4;
 /// Retries at once after conflicts in a row; then a conflict backs off as any failure.
 pub(super) const CONFLICT_RETRIES: u8 = 5;
 
-/// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Finish {
-    /// It succeeded: the failure count starts over.
-    Success,
-    /// It succeeded and wants another run after the delay.
-    SuccessAfter(Duration),
-    /// It failed for good: no retry until the key is added again.
-    Permanent,
-    /// It lost an optimistic write: again at once, a few times.
-    Conflict,
-    /// It failed: again after a backoff.
-    Failed,
-    /// It was kept from its work by what concerns no key: again soon, as if it had not run.
-    Interrupted,
-}
-
 /// Pause before the run that follows an interrupted one. What interrupts also pauses the queue; this
 /// bounds the runs until it does.
 pub(super) const INTERRUPTED: Duration = Duration::from_secs(1);
 
-/// Why a queue hands out no keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pause {
-    /// This replica does not lead.
-    Standby,
-    /// The circuit breaker is open.
-    Breaker,
-}
-
-/// A key that was handed out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Item {
-    pub(crate) key: ObjectKey,
-    /// How long it was ready.
-    pub(crate) waited: Duration,
-}
-
-/// Keys not done when a queue was drained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Left {
-    /// Held by a worker.
-    pub(crate) running: usize,
-    /// Ready, or to be ready as soon as their worker is done.
-    pub(crate) queued: usize,
-}
-
 #[derive(Debug)]
 pub(super) struct Core {
     /// Every key that is ready, waiting or running; nothing else is remembered.
-    entries: HashMap<ObjectKey, Entry>,
-    /// In the order they are handed out: by priority, then first come.
-    ready: BTreeMap<(Reverse<Priority>, u64), ObjectKey>,
+    entries: Map<ObjectKey, Entry>,
+    /// In the order they are handed out.
+    ready: Ready,
     /// By the time they become ready.
     waiting: BTreeMap<(Instant, u64), ObjectKey>,
-    running: HashMap<ObjectKey, Instant>,
+    /// Keys that are on a worker.
+    running: usize,
     /// Number of the next place in `ready` or `waiting`.
     ticket: u64,
     /// Items handed out since an aged one went first.
@@ -98,9 +57,18 @@ struct Entry {
 
 #[derive(Debug)]
 enum Place {
-    Ready { ticket: u64, since: Instant },
-    Waiting { at: Instant, ticket: u64 },
-    Running { again: Option<Again> },
+    Ready {
+        ticket: u64,
+        since: Instant,
+    },
+    Waiting {
+        at: Instant,
+        ticket: u64,
+    },
+    Running {
+        since: Instant,
+        again: Option<Again>,
+    },
 }
 
 /// What was asked for while the key runs.
@@ -127,13 +95,20 @@ fn held(retry: Option<&Retry>, at: Instant, priority: Priority) -> Instant {
     }
 }
 
+/// Whether a ready key is still in the place that it got this ticket for.
+fn holds(entries: &Map<ObjectKey, Entry>, ticket: u64, key: &ObjectKey) -> bool {
+    entries.get(key).is_some_and(
+        |entry| matches!(entry.place, Place::Ready { ticket: now, .. } if now == ticket),
+    )
+}
+
 impl Core {
     pub(super) fn new(jitter: Jitter) -> Self {
         Self {
-            entries: HashMap::new(),
-            ready: BTreeMap::new(),
+            entries: Map::default(),
+            ready: Ready::default(),
             waiting: BTreeMap::new(),
-            running: HashMap::new(),
+            running: 0,
             ticket: 0,
             since_aged: 0,
             paused: [false; 2],
@@ -158,18 +133,20 @@ impl Core {
             return self.place(now, key, at, priority, None, 0);
         };
         match &mut entry.place {
-            Place::Running { again } => {
+            Place::Running { again, .. } => {
                 *again = Some(Again::merge(*again, at, priority));
                 false
             }
             Place::Ready { ticket, .. } => {
                 if at <= now && priority > entry.priority {
                     // Goes to the end of the level it rises to.
-                    self.ready.remove(&(Reverse(entry.priority), *ticket));
                     *ticket = self.ticket;
                     self.ticket += 1;
-                    entry.priority = priority;
-                    self.ready.insert((Reverse(priority), *ticket), key);
+                    let before = std::mem::replace(&mut entry.priority, priority);
+                    self.ready.push(priority, self.ticket - 1, key);
+                    let entries = &self.entries;
+                    self.ready
+                        .leave(before, |ticket, key| holds(entries, ticket, key));
                 }
                 false
             }
@@ -200,7 +177,7 @@ impl Core {
         self.ticket += 1;
         let ready = at <= now;
         let place = if ready {
-            self.ready.insert((Reverse(priority), ticket), key.clone());
+            self.ready.push(priority, ticket, key.clone());
             Place::Ready { ticket, since: now }
         } else {
             self.waiting.insert((at, ticket), key.clone());
@@ -227,7 +204,7 @@ impl Core {
             let key = first.remove();
             if let Some(entry) = self.entries.get_mut(&key) {
                 entry.place = Place::Ready { ticket, since: at };
-                self.ready.insert((Reverse(entry.priority), ticket), key);
+                self.ready.push(entry.priority, ticket, key);
                 promoted += 1;
             }
         }
@@ -240,41 +217,44 @@ impl Core {
         if self.paused.contains(&true) || self.draining {
             return None;
         }
-        let place = self.next_place(now)?;
-        let key = self.ready.remove(&place)?;
+        let priority = self.next_priority(now)?;
+        let key = self.ready.pop(priority)?;
         let entry = self.entries.get_mut(&key)?;
-        let running = Place::Running { again: None };
+        let running = Place::Running {
+            since: now,
+            again: None,
+        };
         let waited = match std::mem::replace(&mut entry.place, running) {
             Place::Ready { since, .. } => now.saturating_duration_since(since),
             Place::Waiting { .. } | Place::Running { .. } => Duration::ZERO,
         };
-        self.running.insert(key.clone(), now);
+        self.running += 1;
         Some(Item { key, waited })
     }
 
-    fn next_place(&mut self, now: Instant) -> Option<(Reverse<Priority>, u64)> {
-        let first = *self.ready.first_key_value()?.0;
+    /// The priority whose first key is next.
+    fn next_priority(&mut self, now: Instant) -> Option<Priority> {
+        let highest = self.ready.highest()?;
+        let entries = &self.entries;
+        let valid = |ticket, key: &ObjectKey| holds(entries, ticket, key);
         self.since_aged = self.since_aged.saturating_add(1);
-        if self.since_aged < AGED_TURN {
-            return Some(first);
-        }
-        let aged = [Priority::Low, Priority::Normal]
-            .into_iter()
-            .find_map(|priority| {
-                let level = (Reverse(priority), 0)..=(Reverse(priority), u64::MAX);
-                let (place, key) = self.ready.range(level).next()?;
-                let Place::Ready { since, .. } = self.entries.get(key)?.place else {
-                    return None;
-                };
-                (since + AGE_LIMIT <= now).then_some(*place)
-            });
-        match aged {
-            Some(aged) if aged != first => {
-                self.since_aged = 0;
-                Some(aged)
+        if self.since_aged >= AGED_TURN {
+            for priority in [Priority::Low, Priority::Normal] {
+                let first = self.ready.first(priority, valid);
+                let aged = first.and_then(|key| match entries.get(key)?.place {
+                    Place::Ready { since, .. } => Some(since + AGE_LIMIT <= now),
+                    _ => None,
+                });
+                if aged == Some(true) {
+                    if priority != highest {
+                        self.since_aged = 0;
+                    }
+                    return Some(priority);
+                }
             }
-            _ => Some(first),
         }
+        self.ready.first(highest, valid)?;
+        Some(highest)
     }
 
     /// Takes a key back from its worker. Returns after how long it is ready again, if at all.
@@ -284,11 +264,18 @@ impl Core {
         key: &ObjectKey,
         finish: Finish,
     ) -> Option<Duration> {
-        let started = self.running.remove(key)?;
-        let entry = self.entries.remove(key)?;
-        let Place::Running { mut again } = entry.place else {
+        let Place::Running { .. } = self.entries.get(key)?.place else {
             return None;
         };
+        let entry = self.entries.remove(key)?;
+        let Place::Running {
+            since: started,
+            mut again,
+        } = entry.place
+        else {
+            return None;
+        };
+        self.running -= 1;
         let mut retry = entry.retry;
         let mut conflicts = 0;
         match finish {
@@ -345,7 +332,7 @@ impl Core {
 
     pub(super) fn left(&self) -> Left {
         Left {
-            running: self.running.len(),
+            running: self.running,
             queued: self.ready.len(),
         }
     }
@@ -362,7 +349,10 @@ impl Core {
 
     /// When each running key was handed out.
     pub(super) fn running_since(&self) -> impl Iterator<Item = Instant> {
-        self.running.values().copied()
+        self.entries.values().filter_map(|entry| match entry.place {
+            Place::Running { since, .. } => Some(since),
+            _ => None,
+        })
     }
 
     /// End of a failed key's backoff.

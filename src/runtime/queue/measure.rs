@@ -5,7 +5,7 @@ use std::time::Duration;
 use metrics::{Counter, Gauge, Histogram};
 use tokio::time::Instant;
 
-use super::core::{Finish, Item};
+use super::words::{Finish, Item};
 use crate::runtime::metric;
 
 pub(super) struct Measures {

@@ -10,7 +10,9 @@ mod core;
 mod measure;
 #[cfg(test)]
 mod model;
+mod ready;
 mod retry;
+mod words;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,22 +21,11 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use self::core::Core;
-pub use self::core::Pause;
-pub(super) use self::core::{Finish, Item, Left};
+pub(super) use self::words::Left;
+pub use self::words::{Finish, Item, Pause, Priority};
 use super::object::ObjectKey;
 use crate::client::Environment;
 use measure::Measures;
-
-/// How urgent a run is. A key asked for twice has the higher one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Priority {
-    /// The initial list, a resync: nothing is known to have changed.
-    Low,
-    /// Something the object depends on changed.
-    Normal,
-    /// The object's spec changed, or it is being deleted. Ends a backoff at once.
-    High,
-}
 
 /// A work queue. Clones share it.
 #[derive(Clone)]
@@ -106,8 +97,10 @@ impl Queue {
     }
 
     /// The next key for a worker; `None` once the queue drains. Cancel-safe: a key is taken only
-    /// when it is returned.
-    pub(super) async fn next(&self) -> Option<Item> {
+    /// when it is returned. Whoever takes it gives it back with [`done`](Self::done).
+    ///
+    /// A [`Controller`](super::Controller) does both; this is for workers of another shape.
+    pub async fn next(&self) -> Option<Item> {
         loop {
             // Made before the look, so that a drain after it is not missed.
             let work = self.shared.work.notified();
@@ -131,13 +124,10 @@ impl Queue {
         }
     }
 
-    /// Gives a key back. Returns after how long it is ready again, if at all.
-    pub(super) fn done(
-        &self,
-        key: &ObjectKey,
-        finish: Finish,
-        worked: Duration,
-    ) -> Option<Duration> {
+    /// Gives a key back that [`next`](Self::next) handed out, after it was `worked` on. Returns after
+    /// how long it is ready again, if at all. Without a [`Controller`](super::Controller) nobody
+    /// wakes [`next`](Self::next) for keys that wait for their time.
+    pub fn done(&self, key: &ObjectKey, finish: Finish, worked: Duration) -> Option<Duration> {
         let mut again = None;
         self.change(|core, now| {
             again = core.done(now, key, finish);

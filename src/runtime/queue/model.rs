@@ -6,9 +6,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tokio::time::Instant;
 
-use super::Priority;
-use super::core::{AGE_LIMIT, CONFLICT_RETRIES, Core, Finish, INTERRUPTED, Pause};
+use super::core::{AGE_LIMIT, CONFLICT_RETRIES, Core, INTERRUPTED};
 use super::retry::{BACKOFF_CAP, BACKOFF_INITIAL, HOLD_LIMIT};
+use super::{Finish, Pause, Priority};
 use crate::client::Jitter;
 use crate::runtime::ObjectKey;
 

@@ -1,16 +1,16 @@
 //! The store's tables: by namespace and name, and by owner.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Upsert;
+use crate::runtime::hash::Map;
 use crate::runtime::{Kind, ObjectKey};
 
 pub(super) struct Index<K> {
     /// Namespace → name → object. Names of namespaces are shared by all keys of theirs.
-    namespaces: HashMap<Arc<str>, HashMap<Arc<str>, Entry<K>>>,
+    namespaces: Map<Arc<str>, Map<Arc<str>, Entry<K>>>,
     /// Owner UID → objects.
-    owners: HashMap<Box<str>, HashMap<ObjectKey, Arc<K>>>,
+    owners: Map<Box<str>, Map<ObjectKey, Arc<K>>>,
     len: usize,
     /// Counts lists; an entry of an older one was not in the current list (yet).
     epoch: u32,
@@ -24,8 +24,8 @@ struct Entry<K> {
 impl<K> Default for Index<K> {
     fn default() -> Self {
         Self {
-            namespaces: HashMap::new(),
-            owners: HashMap::new(),
+            namespaces: Map::default(),
+            owners: Map::default(),
             len: 0,
             epoch: 0,
         }

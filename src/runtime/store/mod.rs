@@ -7,6 +7,7 @@
 mod expect;
 mod index;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::sync::watch;
@@ -41,6 +42,8 @@ struct Inner<K> {
     /// An expectation was not met in time.
     doubted: Notify,
     synced: watch::Sender<bool>,
+    /// As `synced`, for every read to look at without a lock.
+    is_synced: AtomicBool,
     objects: Gauge,
     timeouts: Counter,
 }
@@ -82,6 +85,7 @@ impl<K: Kind> Store<K> {
                 met: watch::Sender::new(()),
                 doubted: Notify::new(),
                 synced: watch::Sender::new(false),
+                is_synced: AtomicBool::new(false),
                 objects: metrics::gauge!(metric::STORE_OBJECTS, "kind" => kind),
                 timeouts: metrics::counter!(metric::STORE_EXPECTATION_TIMEOUTS, "kind" => kind),
             }),
@@ -132,18 +136,14 @@ impl<K: Kind> Store<K> {
     /// Whether the first list is complete. It stays true: later lists replace object by object.
     #[must_use]
     pub fn is_synced(&self) -> bool {
-        *self.inner.synced.borrow()
+        self.inner.is_synced.load(Ordering::Acquire)
     }
 
     /// Waits for the first list. Cancel-safe.
     pub async fn synced(&self) {
+        let mut synced = self.inner.synced.subscribe();
         // `self` holds the sender, so the channel can't close while we wait.
-        let _ = self
-            .inner
-            .synced
-            .subscribe()
-            .wait_for(|synced| *synced)
-            .await;
+        let _ = synced.wait_for(|synced| *synced).await;
     }
 
     /// Read your writes: a write of this process succeeded and the object is now at `resource_version`.
@@ -267,6 +267,7 @@ impl<K: Kind> Store<K> {
     }
 
     pub(super) fn mark_synced(&self) {
+        self.inner.is_synced.store(true, Ordering::Release);
         self.inner.synced.send_replace(true);
     }
 
@@ -276,8 +277,7 @@ impl<K: Kind> Store<K> {
     }
 
     fn meet(&self, change: impl FnOnce(&mut Expectations) -> bool) {
-        let met = change(&mut self.expectations());
-        if met {
+        if change(&mut self.expectations()) {
             self.inner.met.send_replace(());
         }
     }

@@ -99,8 +99,6 @@ pub(super) struct Machine {
     jitter: Jitter,
     /// Since when all goes well.
     healthy_since: Option<Instant>,
-    /// Whether a list was ever complete: before that an old cached state is better than none.
-    synced: bool,
     /// No frame came since the last list.
     fresh: bool,
     /// Brief watches in a row without a frame.
@@ -139,7 +137,6 @@ impl Machine {
             backoff: Backoff::new(BACKOFF_INITIAL, BACKOFF_CAP),
             jitter,
             healthy_since: None,
-            synced: false,
             fresh: true,
             barren: 0,
             page_limit: Some(PAGE_LIMIT),
@@ -156,8 +153,6 @@ impl Machine {
             } => Action::List {
                 begin: begin.take(),
                 request: PageRequest {
-                    // A continue token carries its version.
-                    resource_version: (!self.synced && continue_token.is_none()).then_some("0"),
                     continue_token: continue_token.clone(),
                     limit: self.page_limit,
                 },
@@ -197,7 +192,6 @@ impl Machine {
         self.position = Position::Watch {
             version: version.clone(),
         };
-        self.synced = true;
         self.fresh = true;
         self.barren = 0;
         Some(version)

@@ -8,11 +8,10 @@ use crate::client::{
     Client, Error, Jitter, ListOptions, ListPage, Resource, WatchFrame, WatchOptions, WatchStream,
 };
 
-/// What one page of a list is asked for with.
+/// What one page of a list is asked for with. Never with version `0`, which may be old and for which
+/// servers ignore the limit: the whole collection would come at once, however large.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PageRequest {
-    /// `Some("0")`: what the server has cached, however old. `None`: the newest.
-    pub(super) resource_version: Option<&'static str>,
     pub(super) continue_token: Option<String>,
     /// `None` asks for everything in one page.
     pub(super) limit: Option<u32>,
@@ -84,7 +83,7 @@ impl Source for Remote {
             field_selector: self.scope.field_selector.clone(),
             limit: request.limit,
             continue_token: request.continue_token,
-            resource_version: request.resource_version.map(str::to_owned),
+            resource_version: None,
         };
         let namespace = self.scope.namespace.as_deref();
         self.client.list(self.resource, namespace, &options).await
