@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderValue};
 
 use super::breaker::{Breaker, BreakerWatch};
 use super::credentials::Credentials;
+use super::herald::Herald;
 use super::limiter::Limiter;
 use super::transport::tls::Identity;
 use super::transport::{Dial, Transport};
@@ -44,6 +45,8 @@ pub(super) struct Lane {
     pub(super) deadline: Duration,
     /// Whether a request without answer condemns the connection. Pings need 15 s to find a dead one.
     pub(super) reconnects_on_timeout: bool,
+    /// Whom to tell that the server answers.
+    pub(super) herald: Option<Herald>,
 }
 
 /// What stands in front of a lane.
@@ -99,6 +102,7 @@ impl Client {
                 limits: Some(limits),
                 deadline: options.deadline,
                 reconnects_on_timeout: false,
+                herald: None,
             }),
             fence: Fence::open(),
         })
@@ -114,7 +118,8 @@ impl Client {
     }
 
     /// The election lane: a connection of its own, 5 s for each call, no breaker, no limiter, no fence.
-    /// After a call without answer it connects anew.
+    /// After a call without answer it connects anew. An answer here after silence ends the breaker's
+    /// pause for this client.
     #[must_use]
     pub fn election_lane(&self) -> Self {
         Self {
@@ -124,6 +129,7 @@ impl Client {
                 limits: None,
                 deadline: ELECTION_DEADLINE,
                 reconnects_on_timeout: true,
+                herald: Some(Herald::new(Arc::clone(&self.lane))),
             }),
             fence: Fence::open(),
         }

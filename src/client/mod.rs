@@ -22,6 +22,7 @@ mod frame;
 #[cfg(any(fuzzing, test))]
 pub mod fuzz;
 mod handle;
+mod herald;
 mod jitter;
 mod limiter;
 mod options;

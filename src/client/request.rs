@@ -69,6 +69,9 @@ impl Client {
             if self.lane.reconnects_on_timeout {
                 self.lane.transport.reconnect();
             }
+            if let Some(herald) = &self.lane.herald {
+                herald.silent();
+            }
             if let Some(limits) = self
                 .lane
                 .limits
@@ -188,8 +191,11 @@ impl Client {
             Err(error) => Err((Failure::Refused, error)),
         };
         drop(slot);
+        let failure = result.as_ref().err().map(|(failure, _)| *failure);
+        if let Some(herald) = &self.lane.herald {
+            herald.ended(failure);
+        }
         if let (Some(limits), Some(mut permit)) = (limits, permit) {
-            let failure = result.as_ref().err().map(|(failure, _)| *failure);
             permit.judge(judge::verdict(call, failure));
             match failure {
                 None => limits.limiter.succeeded(),

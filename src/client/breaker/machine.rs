@@ -17,6 +17,10 @@ const RECOVERED: Duration = Duration::from_secs(30);
 /// Calls at a time in the last round of the ramp, after which it closes.
 const RAMP_TOP: u32 = 32;
 
+/// Half-open without a failure for this long it has recovered, too: who has little to send would need
+/// minutes for the ramp.
+const SETTLED: Duration = Duration::from_secs(10);
+
 /// What callers are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerState {
@@ -79,6 +83,8 @@ enum Phase {
         round: u32,
         left: u32,
         good: u32,
+        /// When the first call of the ramp went well.
+        proved: Option<Instant>,
     },
 }
 
@@ -125,7 +131,7 @@ impl Machine {
             if now < until {
                 return Admission::Refused(until);
             }
-            self.enter(Phase::round(1));
+            self.enter(Phase::round(1, None));
         }
         if let Phase::HalfOpen { left, .. } = &mut self.phase {
             if *left == 0 {
@@ -167,12 +173,18 @@ impl Machine {
                 }
             }
             Phase::Open { .. } => {}
-            Phase::HalfOpen { round, left, good } => match verdict {
+            Phase::HalfOpen {
+                round,
+                left,
+                good,
+                proved,
+            } => match verdict {
                 Verdict::Bad | Verdict::Unconnected => self.open(now, stretch),
                 // It proved nothing: another may go out in its place.
                 Verdict::Unknown => *left += 1,
                 Verdict::Good => {
                     *good += 1;
+                    let proved = *proved.get_or_insert(now);
                     if *good < *round {
                         return;
                     }
@@ -180,10 +192,27 @@ impl Machine {
                     if next > RAMP_TOP {
                         self.enter(Phase::closed(now));
                     } else {
-                        self.enter(Phase::round(next));
+                        self.enter(Phase::round(next, Some(proved)));
                     }
                 }
             },
+        }
+    }
+
+    /// The election lane, which is not behind it, had an answer; `again`: the first one after silence.
+    ///
+    /// That ends a pause, for the server is back. It does not when the lane had answers all the time: a
+    /// server that is overloaded is to be left alone for as long as the pause says.
+    pub(super) fn heard(&mut self, now: Instant, again: bool) {
+        match self.phase {
+            Phase::Open { .. } if again => self.enter(Phase::round(1, None)),
+            Phase::HalfOpen {
+                proved: Some(proved),
+                ..
+            } if now.saturating_duration_since(proved) >= SETTLED => {
+                self.enter(Phase::closed(now));
+            }
+            _ => {}
         }
     }
 
@@ -221,11 +250,12 @@ impl Phase {
         }
     }
 
-    fn round(round: u32) -> Self {
+    fn round(round: u32, proved: Option<Instant>) -> Self {
         Self::HalfOpen {
             round,
             left: round,
             good: 0,
+            proved,
         }
     }
 }

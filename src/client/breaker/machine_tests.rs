@@ -164,6 +164,49 @@ fn a_probe_that_was_cancelled_gives_its_place_to_another() {
 }
 
 #[test]
+fn an_answer_in_the_election_lane_after_silence_ends_a_pause() {
+    let start = Instant::now();
+    let mut machine = opened(start);
+    machine.heard(start, false);
+    assert_eq!(
+        machine.state(start),
+        BreakerState::Open,
+        "it had answers all the time"
+    );
+    machine.heard(start, true);
+    assert_eq!(machine.state(start), BreakerState::HalfOpen);
+    let probe = go(&mut machine, start);
+    assert_eq!(machine.admit(start), Admission::Full, "no stampede");
+    machine.ended(start, probe, Verdict::Bad, exact);
+    assert_eq!(
+        machine.admit(start),
+        Admission::Refused(start + 2 * SECOND),
+        "the server is not well, whatever was heard"
+    );
+}
+
+#[test]
+fn who_has_little_to_send_need_not_climb_the_whole_ramp() {
+    let start = Instant::now();
+    let mut machine = opened(start);
+    let now = start + SECOND;
+    machine.heard(now + 60 * SECOND, false);
+    let probe = go(&mut machine, now);
+    machine.heard(now + 60 * SECOND, false);
+    assert_eq!(
+        machine.state(now),
+        BreakerState::HalfOpen,
+        "nothing is proved"
+    );
+    machine.ended(now, probe, Verdict::Good, exact);
+    call(&mut machine, now + 9 * SECOND, Verdict::Good);
+    machine.heard(now + 9 * SECOND, false);
+    assert_eq!(machine.state(now), BreakerState::HalfOpen, "too early");
+    machine.heard(now + 10 * SECOND, false);
+    assert_eq!(machine.state(now), BreakerState::Closed);
+}
+
+#[test]
 fn a_slow_answer_from_before_says_nothing_about_now() {
     let start = Instant::now();
     let mut machine = Machine::new(start);
@@ -190,7 +233,7 @@ proptest! {
     /// allows, and it always comes back once the server is well.
     #[test]
     fn it_lets_out_what_it_should_and_never_sticks(
-        steps in proptest::collection::vec((0_u64..3000, 0_u8..6, 0_f64..1.0), 1..300),
+        steps in proptest::collection::vec((0_u64..3000, 0_u8..8, 0_f64..1.0), 1..300),
     ) {
         let mut now = Instant::now();
         let mut machine = Machine::new(now);
@@ -212,6 +255,10 @@ proptest! {
                     }
                     Admission::Full => prop_assert_eq!(before, BreakerState::HalfOpen),
                 }
+            } else if op >= 6 {
+                machine.heard(now, op == 7);
+                // It sends nothing by itself.
+                prop_assert!(before == BreakerState::Closed || machine.state(now) != BreakerState::Open || op == 6);
             } else if !under_way.is_empty() {
                 let epoch = under_way.remove(usize::from(op) % under_way.len());
                 let verdict = [Verdict::Good, Verdict::Bad, Verdict::Unconnected, Verdict::Unknown][usize::from(op) - 2];

@@ -2,7 +2,8 @@
 //!
 //! It counts only signs of overload or outage (no connection, no answer in time, 429, 5xx), never
 //! what a server that is well refuses. Open, it refuses calls at once; after a pause it lets one out
-//! to try, then 2, 4, 8 …, so that a recovery is no stampede. The election lane is not behind it.
+//! to try, then 2, 4, 8 …, so that a recovery is no stampede. The election lane is not behind it: an
+//! answer there after silence ends a pause.
 
 pub(super) mod judge;
 mod machine;
@@ -96,6 +97,12 @@ impl Breaker {
     /// A request that was sent had no answer by its deadline.
     pub(super) fn timed_out(&self) {
         self.with(|machine, now| machine.timed_out(now, &self.stretch));
+    }
+
+    /// The election lane had an answer; `again`: the first one after silence.
+    pub(super) fn heard(&self, again: bool) {
+        self.with(|machine, now| machine.heard(now, again));
+        self.freed.notify_waiters();
     }
 
     /// Its state, to look at and to wait for.

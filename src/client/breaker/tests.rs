@@ -218,6 +218,31 @@ async fn the_election_lane_is_not_behind_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_in_the_election_lane_ends_a_pause_after_silence_only() {
+    let server = FakeServer::with_tls(&["fake"], &["h2"], |_| Reply::json("{}"));
+    let client = server.client();
+    let lane = client.election_lane();
+    let breaker = &client.lane.limits.as_ref().unwrap().breaker;
+    let read = || lane.get::<Value>(POD, Some("ns"), "a");
+    read().await.unwrap();
+    for (silence, state) in [(false, BreakerState::Open), (true, BreakerState::HalfOpen)] {
+        if silence {
+            tokio::time::advance(Duration::from_secs(60)).await;
+            server.freeze();
+            assert!(matches!(read().await, Err(Error::Timeout { .. })));
+        }
+        for _ in 0..5 {
+            fail(breaker).await;
+            breaker.watch().not_open().await;
+        }
+        fail(breaker).await;
+        assert_eq!(breaker.watch().current(), BreakerState::Open);
+        read().await.unwrap();
+        assert_eq!(breaker.watch().current(), state, "silence: {silence}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn k48610_a_server_that_answers_429_gets_half_the_rate() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let guard = metrics::set_default_local_recorder(&recorder);
