@@ -227,7 +227,7 @@ async fn an_answer_in_the_election_lane_ends_a_pause_after_silence_only() {
     read().await.unwrap();
     for (silence, state) in [(false, BreakerState::Open), (true, BreakerState::HalfOpen)] {
         if silence {
-            tokio::time::advance(Duration::from_secs(60)).await;
+            tokio::time::advance(Duration::from_mins(1)).await;
             server.freeze();
             assert!(matches!(read().await, Err(Error::Timeout { .. })));
         }
