@@ -18,14 +18,10 @@ pub(super) type SqlError = (u16, &'static str);
 
 impl Network {
     /// A transaction has come; also one of the receiver's own `server_id`
-    /// (`replicate_same_server_id=ON`). One that is here already, and only went round in a ring, is not
-    /// received once more (as seen of real servers).
+    /// (`replicate_same_server_id=ON`), and one that is here already and only went round in a ring: the
+    /// applier passes over it.
     pub(super) fn receive(&mut self, id: ProcessId, transaction: Transaction, now: Instant) {
         self.with(id, |process, data| {
-            let gtid = &transaction.gtid;
-            if data.executed.contains(&gtid.uuid, gtid.number) {
-                return;
-            }
             process.receiver.queued = Some(transaction.at);
             data.received
                 .insert(&transaction.gtid.uuid, transaction.gtid.number);
