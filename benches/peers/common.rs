@@ -1,7 +1,9 @@
-//! What the two Rust programs share: CPU time, keys, and how a value is printed.
+//! What the two Rust programs share: runtimes, CPU time, keys, and how a value is printed.
 
 use std::fs;
 use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Runtime};
 
 /// Keys of a queue's work, and objects of a store's.
 pub const KEYS: usize = 1_000;
@@ -13,6 +15,20 @@ pub const LOOKUPS: usize = 2_000;
 /// Events of a latency, and the pause between two.
 pub const EVENTS: usize = 500;
 pub const PAUSE: Duration = Duration::from_millis(2);
+
+/// A runtime of one thread, and one with as many as all systems get.
+pub fn runtimes() -> (Runtime, Runtime) {
+    let alone = Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let two = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    (alone, two)
+}
 
 /// CPU time of all threads that live, as the scheduler counts it.
 pub fn cpu() -> Duration {

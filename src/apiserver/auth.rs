@@ -7,7 +7,6 @@ use http::header::{AUTHORIZATION, USER_AGENT};
 
 use super::ApiError;
 use super::options::Client;
-use super::registry::qualified;
 use super::request::{Target, Verb};
 
 /// Who sent a request.
@@ -94,11 +93,7 @@ impl Caller {
         else {
             return Ok(());
         };
-        let mut plural = target.resource.clone();
-        if let Some(subresource) = &target.subresource {
-            plural = format!("{plural}/{subresource}");
-        }
-        let resource = qualified(&plural, &target.group);
+        let resource = target.qualified();
         // A namespace is in itself.
         let namespace = match target.namespace.as_deref() {
             None if resource == "namespaces" || resource.starts_with("namespaces/") => {
@@ -123,9 +118,10 @@ impl Caller {
             format!("in the namespace {namespace:?}")
         };
         let why = format!(
-            "User {:?} cannot {} resource {plural:?} in API group {:?} {place}",
+            "User {:?} cannot {} resource {:?} in API group {:?} {place}",
             self.name,
             verb.name(),
+            target.plural(),
             target.group
         );
         let name = target.name.as_deref().unwrap_or_default();

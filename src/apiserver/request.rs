@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::registry::qualified;
+
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
@@ -58,6 +60,21 @@ pub(crate) struct Target {
     pub(crate) subresource: Option<String>,
     /// What follows the subresource (`pods/NAME/proxy/REST`).
     pub(crate) rest: Option<String>,
+}
+
+impl Target {
+    /// The resource with its subresource: `pods/status`.
+    pub(crate) fn plural(&self) -> String {
+        match &self.subresource {
+            Some(subresource) => format!("{}/{subresource}", self.resource),
+            None => self.resource.clone(),
+        }
+    }
+
+    /// The same with its group, as rules name it: `pods/status`, `deployments.apps`.
+    pub(crate) fn qualified(&self) -> String {
+        qualified(&self.plural(), &self.group)
+    }
 }
 
 /// The query of a request, understood.

@@ -140,6 +140,17 @@ impl FakeServer {
         )
     }
 
+    /// A server over TLS and HTTP/2 that answers `{}`, and leaves watches open.
+    pub(crate) fn readable() -> Self {
+        Self::with_tls(&["fake"], &["h2"], |request| {
+            if request.path_and_query.contains("watch=true") {
+                Reply::Endless(Bytes::new())
+            } else {
+                Reply::json("{}")
+            }
+        })
+    }
+
     fn build(script: Script, tls: Option<(tokio_rustls::TlsAcceptor, String)>) -> Self {
         let (tls, certificate) = tls.unzip();
         Self(Arc::new(Inner {

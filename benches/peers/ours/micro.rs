@@ -11,24 +11,16 @@ use mainstay::runtime::{
     Controller, ControllerOptions, Finish, Meta, ObjectKey, Outcome, OwnerReference, Priority,
     Queue, ReconcileError, Reconciler, Shutdown, Store,
 };
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 use crate::common::{
-    CYCLES, EVENTS, KEYS, LOOKUPS, OBJECTS, PAUSE, measured, names, p99, print, shuffled,
+    CYCLES, EVENTS, KEYS, LOOKUPS, OBJECTS, PAUSE, measured, names, p99, print, runtimes, shuffled,
 };
 
 const SYSTEM: &str = "mainstay";
 
 pub(crate) fn run(repetitions: usize) {
-    let alone = Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    let two = Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime");
+    let (alone, two) = runtimes();
     for _ in 0..repetitions {
         cycle(&alone);
         contended(&two);

@@ -1,7 +1,6 @@
 //! A request for a resource, top to bottom: who, what, faults, the deed, faults again, the answer.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::request::Parts;
@@ -12,11 +11,11 @@ use serde_json::Value;
 use super::accept::{Media, Shape, takes_gzip};
 use super::answer::{self, Gzip};
 use super::stream::{self, Sickness};
+use super::suffer::{self, Blow};
 use super::{Body, Control, body, damage, never, page, pods, query};
 use crate::apiserver::audit::AuditEvent;
 use crate::apiserver::auth::Caller;
 use crate::apiserver::faults::{Fault, Subject};
-use crate::apiserver::registry::qualified;
 use crate::apiserver::request::{PatchKind, Request, Target, Verb};
 use crate::apiserver::state::{Answer, Reply, Watch, method_not_allowed};
 use crate::apiserver::table::IncludeObject;
@@ -69,11 +68,7 @@ impl Asked {
         }
         caller.may(verb, &target)?;
         query::check(verb, &options)?;
-        let plural = match &target.subresource {
-            Some(subresource) => format!("{}/{subresource}", target.resource),
-            None => target.resource.clone(),
-        };
-        let resource = qualified(&plural, &target.group);
+        let resource = target.qualified();
         let faults = server.faults().decide(Subject {
             client: &caller.name,
             verb: verb.name(),
@@ -117,7 +112,7 @@ impl Asked {
         incoming: Incoming,
     ) -> Result<Response<Body>, ApiError> {
         let verb = self.request.verb;
-        match blow(&self.faults, verb, control).await {
+        match suffer::before(&self.faults, verb, control).await {
             Some(Blow::Dropped) => {
                 self.record(server, 0, false);
                 return never().await;
@@ -151,7 +146,7 @@ impl Asked {
             Err(error) => (error.code, false),
         };
         self.record(server, code, wrote);
-        after(server, &self.faults, control).await;
+        suffer::after(server, &self.faults, control).await;
         let response = match outcome {
             Ok((Done::Answer(answer), _)) => self.render(server, parts, answer).await?,
             Ok((Done::Watch(watch), _)) => {
@@ -196,7 +191,7 @@ impl Asked {
                 // The request is judged before anything is said; what is too old is said in the stream.
                 return match server.state().watch(request) {
                     Ok(_) if self.faults.contains(&Fault::Gone) => {
-                        Ok((Done::Failed(gone()), false))
+                        Ok((Done::Failed(suffer::gone()), false))
                     }
                     Ok(watch) => Ok((Done::Watch(Box::new(watch)), false)),
                     Err(error) if error.code == 410 => Ok((Done::Failed(error), false)),
@@ -314,82 +309,6 @@ fn code(done: &Done) -> u16 {
         Done::Watch(_) => 200,
         Done::Failed(error) => error.code,
     }
-}
-
-/// What keeps a request from being carried out.
-pub(super) enum Blow {
-    /// Its connection was broken off.
-    Dropped,
-    Refused(ApiError),
-}
-
-/// What happens to a request before it is carried out.
-pub(super) async fn blow(faults: &[Fault], verb: Verb, control: &Control) -> Option<Blow> {
-    for fault in faults {
-        match fault {
-            Fault::Delay { milliseconds } => {
-                tokio::time::sleep(Duration::from_millis(*milliseconds)).await;
-            }
-            Fault::GoAway => control.wind_down(),
-            _ => {}
-        }
-    }
-    if faults.contains(&Fault::DropBefore) {
-        control.break_off();
-        return Some(Blow::Dropped);
-    }
-    let refusal = faults.iter().find_map(|fault| refusal(fault, verb));
-    refusal.map(Blow::Refused)
-}
-
-/// What happens between the deed and its answer. Does not return where the answer is lost.
-pub(super) async fn after(server: &ApiServer, faults: &[Fault], control: &Control) {
-    for fault in faults {
-        if let Fault::DelayAnswer { milliseconds } = fault {
-            tokio::time::sleep(Duration::from_millis(*milliseconds)).await;
-        }
-    }
-    if faults.contains(&Fault::DropAfter) {
-        control.break_off();
-        return never().await;
-    }
-    server.faults().thawed().await;
-}
-
-/// The failure that a fault means, in the words in which real servers say it.
-fn refusal(fault: &Fault, verb: Verb) -> Option<ApiError> {
-    let (code, retry_after) = match fault {
-        Fault::Gone if verb == Verb::List => {
-            let message = "The resourceVersion for the provided list is too old.";
-            return Some(ApiError::expired(message));
-        }
-        Fault::Status { code, retry_after } => (*code, *retry_after),
-        _ => return None,
-    };
-    let (reason, message) = match code {
-        429 => (
-            "TooManyRequests",
-            "Too many requests, please try again later.",
-        ),
-        500 => (
-            "InternalError",
-            "Internal error occurred: etcdserver: request timed out",
-        ),
-        503 => ("ServiceUnavailable", "apiserver is shutting down"),
-        504 => (
-            "Timeout",
-            "Timeout: request did not complete within the allotted timeout",
-        ),
-        _ => ("", "a fault was asked for"),
-    };
-    let mut error = ApiError::new(code, reason, message);
-    error.retry_after = retry_after;
-    Some(error)
-}
-
-/// What a watch from a version that is too old is told.
-pub(super) fn gone() -> ApiError {
-    ApiError::expired("too old resource version: 1 (2)")
 }
 
 /// The answer to a watch.

@@ -15,6 +15,7 @@ mod relay;
 mod respond;
 mod route;
 mod stream;
+mod suffer;
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};

@@ -14,14 +14,14 @@ use http::{Method, Response};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
 
-use super::asked::{self, Blow};
+use super::asked;
 use super::route::Route;
+use super::suffer::{self, Blow};
 use super::{Body, Control, body, damage, never, pods, query, stream as watches};
 use crate::apiserver::audit::AuditEvent;
 use crate::apiserver::auth::Caller;
 use crate::apiserver::faults::{Fault, Subject};
-use crate::apiserver::registry::qualified;
-use crate::apiserver::request::{PatchKind, Target, Verb};
+use crate::apiserver::request::{PatchKind, Verb};
 use crate::apiserver::state::method_not_allowed;
 use crate::apiserver::{ApiError, ApiServer};
 use crate::client::{Client, RawRequest};
@@ -41,7 +41,7 @@ pub(super) async fn relay(
     server.count_request();
     let verb = verb(parts, target.name.is_some()).ok_or_else(method_not_allowed)?;
     let caller = Caller::of(&parts.headers, &server.tokens())?;
-    let resource = resource(&target);
+    let resource = target.qualified();
     let namespace = target.namespace.as_deref().unwrap_or_default();
     let name = target.name.as_deref().unwrap_or_default();
     let faults = server.faults().decide(Subject {
@@ -66,7 +66,7 @@ pub(super) async fn relay(
             faults: faults.iter().map(Fault::name).collect(),
         });
     };
-    match asked::blow(&faults, verb, control).await {
+    match suffer::before(&faults, verb, control).await {
         Some(Blow::Dropped) => {
             record(0);
             return never().await;
@@ -79,14 +79,14 @@ pub(super) async fn relay(
     }
     if verb == Verb::Watch && faults.contains(&Fault::Gone) {
         record(410);
-        return Ok(asked::streamed(watches::failed(&asked::gone())));
+        return Ok(asked::streamed(watches::failed(&suffer::gone())));
     }
     let outcome = pass_on(upstream, parts, incoming).await;
     record(match &outcome {
         Ok(response) => response.status().as_u16(),
         Err(error) => error.code,
     });
-    asked::after(server, &faults, control).await;
+    suffer::after(server, &faults, control).await;
     let response = outcome?;
     if verb == Verb::Watch {
         return Ok(response.map(|body| damage::of_watch(body, &faults)));
@@ -110,16 +110,6 @@ fn verb(parts: &Parts, named: bool) -> Option<Verb> {
         Method::DELETE => Verb::DeleteCollection,
         _ => return None,
     })
-}
-
-/// As rules name it.
-fn resource(target: &Target) -> String {
-    match &target.subresource {
-        Some(subresource) => {
-            qualified(&format!("{}/{subresource}", target.resource), &target.group)
-        }
-        None => qualified(&target.resource, &target.group),
-    }
 }
 
 async fn pass_on(

@@ -73,7 +73,7 @@ fn rotated(addresses: Vec<SocketAddr>, turn: usize) -> Vec<SocketAddr> {
 mod tests {
     use super::super::dial::{CONNECTION_TIMEOUT, Dial, Stream, Tcp};
     use super::*;
-    use crate::client::testing::{FakeServer, Reply};
+    use crate::client::testing::FakeServer;
     use crate::client::{Client, ClientOptions, Error, POD, WatchOptions};
     use http::Uri;
     use serde_json::Value;
@@ -115,16 +115,6 @@ mod tests {
         }
     }
 
-    fn server() -> FakeServer {
-        FakeServer::with_tls(&["fake"], &["h2"], |request| {
-            if request.path_and_query.contains("watch=true") {
-                Reply::Endless(bytes::Bytes::new())
-            } else {
-                Reply::json("{}")
-            }
-        })
-    }
-
     async fn get(client: &Client) -> Result<Value, Error> {
         client.get(POD, Some("ns"), "a").await
     }
@@ -132,7 +122,7 @@ mod tests {
     /// Two servers with one name, certificate and port, the first of which listens if `both` do; and a
     /// client of that name.
     async fn pair(both: bool) -> (FakeServer, FakeServer, Client) {
-        let first = server();
+        let first = FakeServer::readable();
         let second = first.twin();
         let port = second
             .listen_at("127.0.0.2:0".parse().unwrap())
@@ -200,7 +190,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn k107266_a_server_that_takes_connections_and_says_nothing_fails_no_request() {
-        let server = server();
+        let server = FakeServer::readable();
         let dial = Mute {
             server: server.clone(),
             held: std::sync::Mutex::default(),

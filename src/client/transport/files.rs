@@ -124,7 +124,7 @@ async fn read(file: &std::path::Path) -> Result<Vec<u8>, String> {
 mod tests {
     use super::*;
     use crate::client::config::Trust;
-    use crate::client::testing::{FakeServer, Reply};
+    use crate::client::testing::FakeServer;
     use crate::client::transport::{Dial, Stream};
     use crate::client::{Client, ClientOptions, Config, Error, POD, WatchOptions};
     use futures_util::future::BoxFuture;
@@ -142,19 +142,9 @@ mod tests {
         }
     }
 
-    fn server() -> FakeServer {
-        FakeServer::with_tls(&["fake"], &["h2"], |request| {
-            if request.path_and_query.contains("watch=true") {
-                Reply::Endless(bytes::Bytes::new())
-            } else {
-                Reply::json("{}")
-            }
-        })
-    }
-
     #[tokio::test]
     async fn k1962_a_replaced_authority_is_used_and_the_live_watch_stays() {
-        let (old, new) = (server(), server());
+        let (old, new) = (FakeServer::readable(), FakeServer::readable());
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ca.crt");
         std::fs::write(&file, old.certificate()).unwrap();

@@ -14,25 +14,17 @@ use kube::runtime::controller::{Action, Config, applier};
 use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::scheduler::{ScheduleRequest, scheduler};
 use kube::runtime::watcher::Event;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 use crate::common::{
     CYCLES, EVENTS, KEYS, LOOKUPS, OBJECTS, PAUSE, PER_NAMESPACE, measured, names, p99, print,
-    shuffled,
+    runtimes, shuffled,
 };
 
 const SYSTEM: &str = "kube-rs";
 
 pub fn run(repetitions: usize) {
-    let alone = Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    let two = Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime");
+    let (alone, two) = runtimes();
     for _ in 0..repetitions {
         cycle(&alone);
         latency(&two);
