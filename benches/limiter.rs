@@ -4,6 +4,7 @@
 //!
 //! It takes the time that the rates make it take: about three minutes, and six.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -118,7 +119,8 @@ impl Server {
 #[derive(Default)]
 struct Met {
     refused: AtomicU64,
-    failed: AtomicU64,
+    /// What was given to a task as failed, and how often; it asks again.
+    failed: Mutex<BTreeMap<String, u64>>,
     waits: Mutex<Vec<Duration>>,
 }
 
@@ -159,13 +161,15 @@ async fn measure(name: &str, limit: Option<u64>, requests: usize) {
         finished[TASKS - 1].as_secs_f64()
     );
     println!(
-        "  from asking to the answer: p50 {:.2} s, p99 {:.2} s, longest {:.2} s; {} failed, {} held back by the breaker",
+        "  from asking to the answer: p50 {:.2} s, p99 {:.2} s, longest {:.2} s; {} held back by the breaker",
         part(500).as_secs_f64(),
         part(990).as_secs_f64(),
         part(1000).as_secs_f64(),
-        met.failed.load(Ordering::SeqCst),
         met.refused.load(Ordering::SeqCst),
     );
+    for (error, times) in &*met.failed.lock().expect("no panic") {
+        println!("  given to a task as failed, {times} times: {error}");
+    }
     print_rates(&server);
     let renewals = server.renewals.lock().expect("no panic");
     let gaps = renewals.windows(2).map(|pair| pair[1] - pair[0]);
@@ -215,9 +219,14 @@ async fn send(client: Client, met: Arc<Met>, requests: usize, start: Instant) ->
             breaker.not_open().await;
             match client.get::<Value>(POD, Some("ns"), "a").await {
                 Ok(_) => break,
-                Err(Error::BreakerOpen { .. }) => met.refused.fetch_add(1, Ordering::SeqCst),
-                Err(_) => met.failed.fetch_add(1, Ordering::SeqCst),
-            };
+                Err(Error::BreakerOpen { .. }) => {
+                    met.refused.fetch_add(1, Ordering::SeqCst);
+                }
+                Err(error) => {
+                    let mut failed = met.failed.lock().expect("no panic");
+                    *failed.entry(error.to_string()).or_default() += 1;
+                }
+            }
         }
         met.waits.lock().expect("no panic").push(asked.elapsed());
     }
