@@ -4,10 +4,12 @@ use std::borrow::Cow;
 
 use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::answer::{Status, decode, shortened, undecodable};
 use super::call::Subject;
+use super::watch::{Decoded, Undecoded};
 use super::{Error, WatchFrame};
 
 /// Most of an unknown event's type that is quoted.
@@ -37,7 +39,7 @@ impl Cutter {
     }
 
     /// The next frame, if it has come whole.
-    pub(super) fn take(&mut self) -> Option<Result<WatchFrame, Error>> {
+    pub(super) fn take<T: DeserializeOwned>(&mut self) -> Option<Result<WatchFrame<T>, Error>> {
         if let Ok(line) = self.frames.take() {
             return line.map(|line| parse(&self.subject, &line));
         }
@@ -61,21 +63,51 @@ struct Envelope<'a> {
     object: &'a RawValue,
 }
 
-fn parse(subject: &Subject, line: &[u8]) -> Result<WatchFrame, Error> {
+fn parse<T: DeserializeOwned>(subject: &Subject, line: &[u8]) -> Result<WatchFrame<T>, Error> {
     // Checked once, not by serde_json string by string.
-    let envelope = std::str::from_utf8(line)
-        .map_err(|error| format!("not UTF-8 after byte {}", error.valid_up_to()))
-        .and_then(|text| {
-            serde_json::from_str::<Envelope<'_>>(text)
-                .map_err(|error| format!("a watch frame is no event: {error}"))
+    let text = std::str::from_utf8(line).map_err(|error| {
+        let message = format!("not UTF-8 after byte {}", error.valid_up_to());
+        undecodable(subject, &[], &message)
+    })?;
+    at_once(text).map_or_else(|| in_two_steps(subject, text), Ok)
+}
+
+/// Reads a frame of the form that API servers write, in one pass over its bytes: `None` when it has
+/// another, or an object that is no `T`. What this reads is sound JSON to its end, since the object is.
+fn at_once<T: DeserializeOwned>(text: &str) -> Option<WatchFrame<T>> {
+    let (kind, rest) = text.strip_prefix(r#"{"type":""#)?.split_once('"')?;
+    let wrap = match kind {
+        "ADDED" => WatchFrame::Added,
+        "MODIFIED" => WatchFrame::Modified,
+        "DELETED" => WatchFrame::Deleted,
+        _ => return None,
+    };
+    let object = rest.strip_prefix(r#","object":"#)?.strip_suffix('}')?;
+    serde_json::from_str(object)
+        .ok()
+        .map(|object| wrap(Ok(object)))
+}
+
+/// Finds out first where the object is, then reads it.
+fn in_two_steps<T: DeserializeOwned>(
+    subject: &Subject,
+    text: &str,
+) -> Result<WatchFrame<T>, Error> {
+    let envelope: Envelope<'_> = serde_json::from_str(text).map_err(|error| {
+        let message = format!("a watch frame is no event: {error}");
+        undecodable(subject, &[], &message)
+    })?;
+    let object = || -> Decoded<T> {
+        serde_json::from_str(envelope.object.get()).map_err(|error| Undecoded {
+            raw: envelope.object.to_owned(),
+            error,
         })
-        .map_err(|message| undecodable(subject, &[], &message))?;
-    let object = || envelope.object.to_owned();
+    };
     Ok(match envelope.kind.as_ref() {
         "ADDED" => WatchFrame::Added(object()),
         "MODIFIED" => WatchFrame::Modified(object()),
         "DELETED" => WatchFrame::Deleted(object()),
-        "BOOKMARK" => WatchFrame::Bookmark(object()),
+        "BOOKMARK" => WatchFrame::Bookmark(envelope.object.to_owned()),
         "ERROR" => {
             let status = decode(subject, envelope.object.get().as_bytes())?;
             let status = Status::from_json(&status);
@@ -153,18 +185,19 @@ mod tests {
     use crate::client::call::Verb;
     use proptest::prelude::*;
 
+    fn subject() -> Subject {
+        Subject::collection(Verb::Watch, POD, None)
+    }
+
     fn frame(line: &str) -> Result<WatchFrame, Error> {
-        parse(
-            &Subject::collection(Verb::Watch, POD, None),
-            line.as_bytes(),
-        )
+        parse(&subject(), line.as_bytes())
     }
 
     #[test]
     fn events_keep_their_object_as_it_came() {
         let line = r#"{"type":"ADDED","object":{"a": 1.10}}"#;
         assert!(
-            matches!(frame(line), Ok(WatchFrame::Added(object)) if object.get() == r#"{"a": 1.10}"#)
+            matches!(frame(line), Ok(WatchFrame::Added(Ok(object))) if object.get() == r#"{"a": 1.10}"#)
         );
         let line = r#"{"object":{},"type":"BOOKM\u0041RK"}"#;
         assert!(matches!(frame(line), Ok(WatchFrame::Bookmark(_))));
@@ -175,6 +208,44 @@ mod tests {
             r#"{"type":"NEW","object":{}}"#,
         ] {
             assert!(matches!(frame(wrong), Err(Error::Decode { .. })), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_object_that_is_no_t_is_said_within_its_frame() {
+        #[derive(Debug, Deserialize)]
+        struct Numbered {
+            n: u8,
+        }
+        let read = |line: &str| parse::<Numbered>(&subject(), line.as_bytes());
+        let line = r#"{"type":"MODIFIED","object":{"n":7,"m":{"managedFields":[]}}}"#;
+        assert!(matches!(
+            read(line),
+            Ok(WatchFrame::Modified(Ok(Numbered { n: 7 })))
+        ));
+        let line = r#"{"type":"MODIFIED","object":{"n":"seven"}}"#;
+        let Ok(WatchFrame::Modified(Err(undecoded))) = read(line) else {
+            panic!("a sound frame");
+        };
+        assert_eq!(undecoded.raw.get(), r#"{"n":"seven"}"#);
+        assert!(
+            undecoded.error.to_string().contains("column 12"),
+            "{}",
+            undecoded.error
+        );
+        // What follows the object belongs to the envelope.
+        let line = r#"{"type":"ADDED","object":{"n":1},"n":{}}"#;
+        assert!(matches!(
+            read(line),
+            Ok(WatchFrame::Added(Ok(Numbered { n: 1 })))
+        ));
+        for line in [
+            r#"{"type":"ADDED","object":{"n":1}"#,
+            r#"{"type":"ADDED","object":{"n":1}}}"#,
+            r#"{"type":"ADDED","object":{"n":1,"m":[}}"#,
+            r#"{"type":"ADDED","object":}"#,
+        ] {
+            assert!(matches!(read(line), Err(Error::Decode { .. })), "{line}");
         }
     }
 
@@ -210,6 +281,27 @@ mod tests {
     }
 
     proptest! {
+        /// However a frame is damaged: reading it at once gives what reading it in two steps does.
+        #[test]
+        fn both_ways_to_read_a_frame_agree(
+            kind in "ADDED|MODIFIED|DELETED|BOOKMARK|ERROR|ODD",
+            object in prop_oneof![
+                Just(r#"{"metadata":{"name":"a"},"n":[1,{"x":"}\\""}]}"#),
+                Just("{}"), Just(r#" {"a":1} "#), Just("7"), Just("\"}\""),
+            ],
+            damage in proptest::collection::vec((any::<prop::sample::Index>(), r#"[{}",:\[\]a \\]{0,2}"#), 0..3),
+        ) {
+            let mut line = format!(r#"{{"type":"{kind}","object":{object}}}"#);
+            for (at, text) in damage {
+                let at = at.index(line.len());
+                line.replace_range(at..=at, &text);
+            }
+            if let Some(frame) = at_once::<Box<RawValue>>(&line) {
+                let other = in_two_steps::<Box<RawValue>>(&subject(), &line).unwrap();
+                prop_assert_eq!(format!("{frame:?}"), format!("{other:?}"));
+            }
+        }
+
         #[test]
         fn chunks_may_be_cut_anywhere(
             lines in proptest::collection::vec("[a-z]{1,20}", 0..20),

@@ -69,7 +69,7 @@ fn frames<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
     let mut seen = Vec::new();
     for chunk in chunks {
         cutter.push(chunk);
-        while let Some(frame) = cutter.take() {
+        while let Some(frame) = cutter.take::<Value>() {
             match &frame {
                 Ok(WatchFrame::Error(error)) => check(error),
                 Ok(_) => {}

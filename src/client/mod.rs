@@ -58,4 +58,4 @@ pub use telemetry::describe_metrics;
 pub(crate) use transport::tls::anyone;
 pub use transport::{Dial, Stream};
 pub use verbs::ListPage;
-pub use watch::{WatchFrame, WatchStream};
+pub use watch::{Decoded, Undecoded, WatchFrame, WatchStream};

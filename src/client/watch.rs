@@ -4,6 +4,7 @@ use std::fmt;
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::Error;
@@ -13,19 +14,31 @@ use super::frame::Cutter;
 /// Largest frame: an object as large as one that can be read alone.
 const FRAME_LIMIT: usize = 16 << 20;
 
-/// A watch frame; objects undecoded.
+/// A watch frame, its object read as `T`: as raw JSON unless said otherwise.
 #[derive(Debug)]
-pub enum WatchFrame {
+pub enum WatchFrame<T = Box<RawValue>> {
     /// The object exists, or came to exist (or to match the selectors).
-    Added(Box<RawValue>),
+    Added(Decoded<T>),
     /// The object changed.
-    Modified(Box<RawValue>),
+    Modified(Decoded<T>),
     /// The object is gone, or does not match any more; its last state.
-    Deleted(Box<RawValue>),
+    Deleted(Decoded<T>),
     /// An object with nothing but a `resourceVersion` up to which everything was sent.
     Bookmark(Box<RawValue>),
     /// An ERROR event: the server ends the watch. [`Error::Gone`] when the resource version expired.
     Error(Error),
+}
+
+/// An object, or what there is to say of JSON that is not one: the frame it came in was sound.
+pub type Decoded<T> = Result<T, Undecoded>;
+
+/// JSON that is not what it was read as.
+#[derive(Debug)]
+pub struct Undecoded {
+    /// As it came.
+    pub raw: Box<RawValue>,
+    /// The parser's words, which may quote a value, and the position in `raw`.
+    pub error: serde_json::Error,
 }
 
 /// An open watch. Dropping it ends the request.
@@ -49,12 +62,13 @@ impl WatchStream {
     }
 
     /// The next frame; `None` at the end of the stream, also after an error. Cancel-safe: a frame
-    /// that has partly come is kept.
+    /// that has partly come is kept. Its object is read as a `T` in one pass over the bytes; one that
+    /// is no `T` is said within the frame, and the stream goes on.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when the stream breaks off, [`Error::Decode`] when it holds anything
     /// else than frames.
-    pub async fn next(&mut self) -> Option<Result<WatchFrame, Error>> {
+    pub async fn next<T: DeserializeOwned>(&mut self) -> Option<Result<WatchFrame<T>, Error>> {
         if self.failed {
             return None;
         }
@@ -64,7 +78,7 @@ impl WatchStream {
         Some(frame)
     }
 
-    async fn next_frame(&mut self) -> Option<Result<WatchFrame, Error>> {
+    async fn next_frame<T: DeserializeOwned>(&mut self) -> Option<Result<WatchFrame<T>, Error>> {
         loop {
             if let Some(frame) = self.frames.take() {
                 return Some(frame);
@@ -132,14 +146,19 @@ mod tests {
         for byte in line {
             let second = std::time::Duration::from_secs(1);
             assert!(
-                tokio::time::timeout(second, watch.next()).await.is_err(),
+                tokio::time::timeout(second, watch.next::<Box<RawValue>>())
+                    .await
+                    .is_err(),
                 "not complete"
             );
             chunks.send(Ok(Bytes::copy_from_slice(&[*byte]))).unwrap();
         }
-        assert!(matches!(watch.next().await, Some(Ok(WatchFrame::Added(_)))));
+        assert!(matches!(
+            watch.next::<Box<RawValue>>().await,
+            Some(Ok(WatchFrame::Added(_)))
+        ));
         drop(chunks);
-        assert!(watch.next().await.is_none(), "a clean end");
+        assert!(watch.next::<Box<RawValue>>().await.is_none(), "a clean end");
     }
 
     #[tokio::test]
@@ -155,10 +174,10 @@ mod tests {
             chunks.send(cut).unwrap();
             drop(chunks);
             assert!(matches!(
-                watch.next().await,
+                watch.next::<Box<RawValue>>().await,
                 Some(Err(Error::Unavailable { .. }))
             ));
-            assert!(watch.next().await.is_none());
+            assert!(watch.next::<Box<RawValue>>().await.is_none());
         }
     }
 

@@ -1,10 +1,11 @@
 //! A small kind for the runtime's own tests.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::object::{Kind, Meta, OwnerReference};
-use crate::client::Resource;
+use crate::client::{Decoded, Resource, Undecoded};
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub(crate) struct Thing {
@@ -70,4 +71,9 @@ pub(crate) fn raw_with(
         "value": value.into(),
     });
     serde_json::value::to_raw_value(&object).expect("JSON values serialise")
+}
+
+/// The object as a watch yields it.
+pub(crate) fn decoded<T: DeserializeOwned>(raw: Box<RawValue>) -> Decoded<T> {
+    serde_json::from_str(raw.get()).map_err(|error| Undecoded { raw, error })
 }

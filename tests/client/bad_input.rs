@@ -39,7 +39,11 @@ impl Verb {
                 let options = WatchOptions::default();
                 match client.watch(POD, Some("ns"), &options).await {
                     Err(error) => error,
-                    Ok(mut watch) => watch.next().await.expect("a frame").unwrap_err(),
+                    Ok(mut watch) => watch
+                        .next::<serde_json::Value>()
+                        .await
+                        .expect("a frame")
+                        .unwrap_err(),
                 }
             }
         }

@@ -140,7 +140,7 @@ impl Load {
         let watch = tokio::spawn(async move {
             let mut seen = 0;
             while !stopped.load(Ordering::SeqCst) {
-                match watch.next().await {
+                match watch.next::<Value>().await {
                     Some(Ok(WatchFrame::Error(error)) | Err(error)) => {
                         return Err(error.to_string());
                     }

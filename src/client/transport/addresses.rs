@@ -166,7 +166,7 @@ mod tests {
         tokio::time::timeout(limit, elsewhere)
             .await
             .expect("it stays");
-        let ended = tokio::time::timeout(Duration::from_millis(10), watch.next());
+        let ended = tokio::time::timeout(Duration::from_millis(10), watch.next::<Value>());
         assert!(ended.await.is_err(), "the watch goes on where it was");
     }
 

@@ -169,7 +169,7 @@ mod tests {
         tokio::time::resume();
         let got: Result<Value, Error> = lane.get(POD, Some("ns"), "a").await;
         got.unwrap();
-        let still = tokio::time::timeout(Duration::from_millis(1), watch.next());
+        let still = tokio::time::timeout(Duration::from_millis(1), watch.next::<Value>());
         assert!(still.await.is_err(), "the watch goes on");
     }
 

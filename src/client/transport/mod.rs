@@ -272,11 +272,11 @@ mod tests {
             .watch(POD, None, &WatchOptions::default())
             .await
             .unwrap();
-        let quiet = tokio::time::timeout(Duration::from_mins(10), watch.next());
+        let quiet = tokio::time::timeout(Duration::from_mins(10), watch.next::<Value>());
         assert!(quiet.await.is_err(), "pings are answered: nothing happens");
         server.freeze();
         let start = Instant::now();
-        let noticed = tokio::time::timeout(Duration::from_mins(10), watch.next()).await;
+        let noticed = tokio::time::timeout(Duration::from_mins(10), watch.next::<Value>()).await;
         assert!(matches!(noticed, Ok(Some(Err(Error::Unavailable { .. })))));
         assert!(
             start.elapsed() <= PING_INTERVAL + PING_TIMEOUT,
@@ -355,7 +355,7 @@ mod tests {
             requests.iter().any(|request| request.connection > 5),
             "new connections"
         );
-        let ended = tokio::time::timeout(Duration::from_millis(10), watch.next());
+        let ended = tokio::time::timeout(Duration::from_millis(10), watch.next::<Value>());
         assert!(ended.await.is_err(), "a stream that was open goes on");
     }
 }

@@ -27,10 +27,15 @@ impl Undecodable {
 
 /// Decodes an object as `K`.
 pub(super) fn object<K: Kind>(raw: &RawValue) -> Result<K, Undecodable> {
-    serde_json::from_str(raw.get()).map_err(|error| Undecodable {
+    serde_json::from_str(raw.get()).map_err(|error| undecodable::<K>(raw, &error))
+}
+
+/// What can be said of an object that is no `K`.
+pub(super) fn undecodable<K: Kind>(raw: &RawValue, error: &serde_json::Error) -> Undecodable {
+    Undecodable {
         meta: metadata(raw).map(Box::new),
-        message: describe::<K>(&error),
-    })
+        message: describe::<K>(error),
+    }
 }
 
 /// Only the metadata of an object, whatever the rest is.

@@ -13,7 +13,7 @@ use super::source::{Frames, PageRequest, Source, WatchRequest};
 use super::status::Status;
 use super::{Change, Handler};
 use crate::client::Jitter;
-use crate::client::{Error, ListPage, WatchFrame};
+use crate::client::{Decoded, Error, ListPage, WatchFrame};
 use crate::runtime::metric;
 use crate::runtime::store::{Store, Upsert};
 use crate::runtime::time::unix_seconds;
@@ -108,7 +108,7 @@ async fn follow<K: Kind, F: Frames>(
     loop {
         let next = tokio::select! {
             biased;
-            next = timeout(silence, frames.next()) => next,
+            next = timeout(silence, frames.next::<K>()) => next,
             // It says nothing of what has happened: its connection lives, and it does not.
             () = sink.store.doubted() => return End::Silent,
         };
@@ -121,7 +121,7 @@ async fn follow<K: Kind, F: Frames>(
             Ok(Some(Ok(frame))) => frame,
         };
         *count += 1;
-        let version = sink.frame(&frame);
+        let version = sink.frame(frame);
         machine.frame(Instant::now(), &version);
         sink.contact();
     }
@@ -186,13 +186,13 @@ impl<'a, K: Kind> Sink<'a, K> {
     }
 
     /// Takes a frame in. Returns the version that the collection is at with it; empty if unknown.
-    fn frame(&mut self, frame: &WatchFrame) -> String {
+    fn frame(&mut self, frame: WatchFrame<K>) -> String {
         let (kind, version) = match frame {
-            WatchFrame::Added(raw) => ("added", self.changed(raw)),
-            WatchFrame::Modified(raw) => ("modified", self.changed(raw)),
-            WatchFrame::Deleted(raw) => ("deleted", self.deleted(raw)),
+            WatchFrame::Added(object) => ("added", self.changed(object)),
+            WatchFrame::Modified(object) => ("modified", self.changed(object)),
+            WatchFrame::Deleted(object) => ("deleted", self.deleted(object)),
             WatchFrame::Bookmark(raw) => {
-                let meta = decode::metadata(raw).unwrap_or_default();
+                let meta = decode::metadata(&raw).unwrap_or_default();
                 ("bookmark", meta.resource_version)
             }
             // Told apart by the caller.
@@ -204,14 +204,15 @@ impl<'a, K: Kind> Sink<'a, K> {
         version
     }
 
-    fn changed(&mut self, raw: &RawValue) -> String {
-        match decode::object::<K>(raw) {
+    fn changed(&mut self, object: Decoded<K>) -> String {
+        match object {
             Ok(object) => {
                 let version = object.meta().resource_version.clone();
                 self.apply(object);
                 version
             }
-            Err(error) => {
+            Err(undecoded) => {
+                let error = decode::undecodable::<K>(&undecoded.raw, &undecoded.error);
                 self.undecodable(&error);
                 error.resource_version().to_owned()
             }
@@ -219,24 +220,29 @@ impl<'a, K: Kind> Sink<'a, K> {
     }
 
     /// For a deletion the metadata is enough.
-    fn deleted(&mut self, raw: &RawValue) -> String {
-        let Some(meta) = decode::metadata(raw) else {
-            self.undecodable(&Undecodable {
-                meta: None,
-                message: "a deleted object without readable metadata".to_owned(),
-            });
-            return String::new();
-        };
-        let Meta {
-            uid,
-            resource_version,
-            ..
-        } = &meta;
-        self.heal(&meta.key());
-        if let Some(last) = self.store.remove(&meta.key(), Some(uid)) {
+    fn deleted(&mut self, object: Decoded<K>) -> String {
+        match object {
+            Ok(object) => self.gone(object.meta()),
+            Err(undecoded) => match decode::metadata(&undecoded.raw) {
+                Some(meta) => self.gone(&meta),
+                None => {
+                    self.undecodable(&Undecodable {
+                        meta: None,
+                        message: "a deleted object without readable metadata".to_owned(),
+                    });
+                    String::new()
+                }
+            },
+        }
+    }
+
+    fn gone(&self, meta: &Meta) -> String {
+        let key = meta.key();
+        self.heal(&key);
+        if let Some(last) = self.store.remove(&key, Some(&meta.uid)) {
             (self.handler)(Change::Deleted { last });
         }
-        resource_version.clone()
+        meta.resource_version.clone()
     }
 
     fn apply(&mut self, object: K) {

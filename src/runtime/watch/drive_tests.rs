@@ -1,5 +1,6 @@
 use super::*;
-use crate::runtime::testing::{Thing, raw, raw_with};
+use crate::runtime::testing::{Thing, decoded, raw, raw_with};
+use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +11,11 @@ enum Reply {
 }
 
 enum Play {
-    Frame(WatchFrame),
+    Modified(Box<RawValue>),
+    Deleted(Box<RawValue>),
+    Bookmark(Box<RawValue>),
+    /// An ERROR event.
+    Expired,
     Error(Error),
     /// No frame ever again, and no end.
     Hang,
@@ -51,9 +56,12 @@ impl Source for Script {
 }
 
 impl Frames for VecDeque<Play> {
-    async fn next(&mut self) -> Option<Result<WatchFrame, Error>> {
+    async fn next<T: DeserializeOwned + Send>(&mut self) -> Option<Result<WatchFrame<T>, Error>> {
         match self.pop_front()? {
-            Play::Frame(frame) => Some(Ok(frame)),
+            Play::Modified(raw) => Some(Ok(WatchFrame::Modified(decoded(raw)))),
+            Play::Deleted(raw) => Some(Ok(WatchFrame::Deleted(decoded(raw)))),
+            Play::Bookmark(raw) => Some(Ok(WatchFrame::Bookmark(raw))),
+            Play::Expired => Some(Ok(WatchFrame::Error(gone()))),
             Play::Error(error) => Some(Err(error)),
             Play::Hang => std::future::pending().await,
         }
@@ -73,7 +81,7 @@ fn item(name: &str, uid: &str, version: u64) -> Box<RawValue> {
 }
 
 fn modified(name: &str, uid: &str, version: u64) -> Play {
-    Play::Frame(WatchFrame::Modified(item(name, uid, version)))
+    Play::Modified(item(name, uid, version))
 }
 
 fn gone() -> Error {
@@ -129,10 +137,7 @@ async fn kube_1042_410_in_each_of_its_forms_is_one_list_that_only_tells_differen
                 Reply::Watch(Ok(vec![modified("b", "b", 4)])),
                 Reply::Watch(Err(gone())),
             ],
-            "event" => vec![Reply::Watch(Ok(vec![
-                modified("b", "b", 4),
-                Play::Frame(WatchFrame::Error(gone())),
-            ]))],
+            "event" => vec![Reply::Watch(Ok(vec![modified("b", "b", 4), Play::Expired]))],
             _ => vec![Reply::Watch(Ok(vec![
                 modified("b", "b", 4),
                 Play::Error(gone()),
@@ -213,7 +218,7 @@ async fn kube_774_an_undecodable_object_stops_only_itself_and_heals() {
     let before = play(vec![
         page(3, None, vec![item("a", "a", 1), item("b", "b", 2)]),
         Reply::Watch(Ok(vec![
-            Play::Frame(WatchFrame::Modified(odd(4))),
+            Play::Modified(odd(4)),
             modified("b", "b", 5),
             Play::Error(gone()),
         ])),
@@ -235,7 +240,7 @@ async fn kube_774_an_undecodable_object_stops_only_itself_and_heals() {
         page(3, None, vec![odd(1), raw_with("ns", "c", "c", 2, "odd")]),
         Reply::Watch(Ok(vec![
             modified("a", "a", 4),
-            Play::Frame(WatchFrame::Deleted(raw_with("ns", "c", "c", 5, "odd"))),
+            Play::Deleted(raw_with("ns", "c", "c", 5, "odd")),
         ])),
     ])
     .await;
@@ -247,10 +252,10 @@ async fn kube_774_an_undecodable_object_stops_only_itself_and_heals() {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_watch_is_given_up_and_resumed_without_a_list() {
-    let bookmark = WatchFrame::Bookmark(raw("", "", "", 7));
+    let bookmark = Play::Bookmark(raw("", "", "", 7));
     let played = play(vec![
         page(2, None, vec![item("a", "a", 1)]),
-        Reply::Watch(Ok(vec![Play::Frame(bookmark), Play::Hang])),
+        Reply::Watch(Ok(vec![bookmark, Play::Hang])),
     ])
     .await;
     assert_eq!(played.calls, ["list -", "watch 2", "watch 7"]);
@@ -310,9 +315,7 @@ async fn the_store_holds_a_change_before_its_handler_is_called() {
     let script = Script::default();
     script.replies.lock().unwrap().extend([
         page(1, None, vec![item("a", "a", 1)]),
-        Reply::Watch(Ok(vec![Play::Frame(WatchFrame::Deleted(item(
-            "a", "a", 2,
-        )))])),
+        Reply::Watch(Ok(vec![Play::Deleted(item("a", "a", 2))])),
     ]);
     let store = Store::<Thing>::new();
     let status = Status::new(Thing::RESOURCE, String::new());

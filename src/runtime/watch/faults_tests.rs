@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::sync::watch;
 use proptest::prelude::*;
+use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Change;
@@ -15,7 +16,7 @@ use super::status::Status;
 use crate::client::Jitter;
 use crate::client::{Error, ListPage, WatchFrame};
 use crate::runtime::store::Store;
-use crate::runtime::testing::{Thing, raw};
+use crate::runtime::testing::{Thing, decoded, raw};
 use crate::runtime::{Kind, ObjectKey};
 
 /// Name → (UID, version).
@@ -168,7 +169,7 @@ struct Stream {
 }
 
 impl Frames for Stream {
-    async fn next(&mut self) -> Option<Result<WatchFrame, Error>> {
+    async fn next<T: DeserializeOwned + Send>(&mut self) -> Option<Result<WatchFrame<T>, Error>> {
         loop {
             self.versions.borrow_and_update();
             {
@@ -188,7 +189,7 @@ impl Frames for Stream {
                     .find(|(_, _, version, _)| *version > self.position);
                 if let Some((name, uid, version, deleted)) = next {
                     self.position = *version;
-                    let object = raw("ns", name, uid, *version);
+                    let object = decoded(raw("ns", name, uid, *version));
                     return Some(Ok(if *deleted {
                         WatchFrame::Deleted(object)
                     } else {

@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
+
 use super::Scope;
 use crate::client::{
     Client, Error, Jitter, ListOptions, ListPage, Resource, WatchFrame, WatchOptions, WatchStream,
@@ -40,7 +42,9 @@ pub(super) trait Source: Send + Sync {
 
 /// Frames of one watch; `None` at its clean end. Cancel-safe.
 pub(super) trait Frames: Send {
-    fn next(&mut self) -> impl Future<Output = Option<Result<WatchFrame, Error>>> + Send;
+    fn next<T: DeserializeOwned + Send>(
+        &mut self,
+    ) -> impl Future<Output = Option<Result<WatchFrame<T>, Error>>> + Send;
 }
 
 /// A collection behind the client.
@@ -104,7 +108,7 @@ impl Source for Remote {
 }
 
 impl Frames for WatchStream {
-    async fn next(&mut self) -> Option<Result<WatchFrame, Error>> {
+    async fn next<T: DeserializeOwned + Send>(&mut self) -> Option<Result<WatchFrame<T>, Error>> {
         // The inherent method, which goes first.
         self.next().await
     }
