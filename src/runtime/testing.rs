@@ -77,3 +77,12 @@ pub(crate) fn raw_with(
 pub(crate) fn decoded<T: DeserializeOwned>(raw: Box<RawValue>) -> Decoded<T> {
     serde_json::from_str(raw.get()).map_err(|error| Undecoded { raw, error })
 }
+
+/// The bookmark that ends the objects a watch begins with.
+pub(crate) fn initial_end(version: u64) -> Box<RawValue> {
+    let object = serde_json::json!({"metadata": {
+        "resourceVersion": version.to_string(),
+        "annotations": {"k8s.io/initial-events-end": "true"},
+    }});
+    serde_json::value::to_raw_value(&object).expect("JSON values serialise")
+}

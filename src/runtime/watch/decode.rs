@@ -1,5 +1,7 @@
 //! Objects out of raw JSON, and what can be said of one that does not fit.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -46,6 +48,25 @@ pub(super) fn metadata(raw: &RawValue) -> Option<Meta> {
     }
     let envelope: Envelope = serde_json::from_str(raw.get()).ok()?;
     Some(envelope.metadata)
+}
+
+/// The version at which a watch that begins with all objects has given them, if this bookmark says so.
+pub(super) fn end_of_objects(bookmark: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Envelope {
+        metadata: Bookmark,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Bookmark {
+        resource_version: String,
+        #[serde(default)]
+        annotations: BTreeMap<String, String>,
+    }
+    let Envelope { metadata } = serde_json::from_str(bookmark.get()).ok()?;
+    // metav1.InitialEventsAnnotationKey.
+    let said = metadata.annotations.get("k8s.io/initial-events-end")?;
+    (said == "true").then_some(metadata.resource_version)
 }
 
 /// A parser's message quotes the value that it did not expect: not for Secrets.

@@ -8,11 +8,10 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::decode::{self, Undecodable};
-use super::machine::{Action, End, Failure, Machine, SILENCE_SLACK};
+use super::machine::{Action, End, Failure, Machine};
 use super::source::{Frames, PageRequest, Source, WatchRequest};
 use super::status::Status;
 use super::{Change, Handler};
-use crate::client::Jitter;
 use crate::client::{Decoded, Error, ListPage, WatchFrame};
 use crate::runtime::metric;
 use crate::runtime::store::{Store, Upsert};
@@ -21,13 +20,12 @@ use crate::runtime::{Kind, Meta, ObjectKey};
 
 /// Runs the loop; never ends. Cancelled at any await it leaves the store consistent.
 pub(super) async fn drive<K: Kind, S: Source>(
-    jitter: Jitter,
+    mut machine: Machine,
     source: &S,
     store: &Store<K>,
     handler: &Handler<K>,
     status: &Status,
 ) {
-    let mut machine = Machine::new(jitter);
     let mut sink = Sink::new(store, handler, status);
     loop {
         let step = machine.step();
@@ -43,7 +41,12 @@ pub(super) async fn drive<K: Kind, S: Source>(
                 }
                 list(source, request, &mut machine, &mut sink).await;
             }
-            Action::Watch(request) => watch(source, request, &mut machine, &mut sink).await,
+            Action::Watch { begin, request } => {
+                if let Some(reason) = begin {
+                    sink.begin_list(reason);
+                }
+                watch(source, request, &mut machine, &mut sink).await;
+            }
         }
     }
 }
@@ -81,13 +84,13 @@ async fn watch<K: Kind, S: Source>(
     machine: &mut Machine,
     sink: &mut Sink<'_, K>,
 ) {
-    let silence = request.timeout + SILENCE_SLACK;
+    let timeout = request.timeout;
     let asked = Instant::now();
     let mut count = 0;
     let (opened, end) = match source.watch(request).await {
         Ok(mut frames) => {
             sink.contact();
-            let end = follow(&mut frames, silence, machine, sink, &mut count).await;
+            let end = follow(&mut frames, timeout, machine, sink, &mut count).await;
             (true, end)
         }
         Err(error) => (false, sink.watch_failed(&error)),
@@ -97,20 +100,21 @@ async fn watch<K: Kind, S: Source>(
     machine.watch_ended(now, now - asked, count, opened, end);
 }
 
-/// Reads a watch to its end.
+/// Reads a watch to its end, which its server makes after `lasts`.
 async fn follow<K: Kind, F: Frames>(
     frames: &mut F,
-    silence: Duration,
+    lasts: Duration,
     machine: &mut Machine,
     sink: &mut Sink<'_, K>,
     count: &mut u64,
 ) -> End {
     loop {
+        let initial = machine.awaits_objects();
         let next = tokio::select! {
             biased;
-            next = timeout(silence, frames.next::<K>()) => next,
+            next = timeout(machine.silence(lasts), frames.next::<K>()) => next,
             // It says nothing of what has happened: its connection lives, and it does not.
-            () = sink.store.doubted() => return End::Silent,
+            () = sink.store.doubted(), if !initial => return End::Silent,
         };
         let frame = match next {
             Err(_) => return End::Silent,
@@ -121,8 +125,25 @@ async fn follow<K: Kind, F: Frames>(
             Ok(Some(Ok(frame))) => frame,
         };
         *count += 1;
-        let version = sink.frame(frame);
-        machine.frame(Instant::now(), &version);
+        let now = Instant::now();
+        match &frame {
+            WatchFrame::Bookmark(raw) if initial => {
+                // The first bookmark is the one that ends the objects, or it never comes.
+                let Some(version) = decode::end_of_objects(raw) else {
+                    return End::Silent;
+                };
+                machine.streamed(now, &version);
+                sink.complete_list(&version);
+            }
+            _ => {
+                let version = sink.frame(frame);
+                // Of the first objects each has a version of its own, in no order.
+                if !initial {
+                    sink.store.reached(&version);
+                }
+                machine.frame(now, &version);
+            }
+        }
         sink.contact();
     }
 }
@@ -185,7 +206,8 @@ impl<'a, K: Kind> Sink<'a, K> {
         );
     }
 
-    /// Takes a frame in. Returns the version that the collection is at with it; empty if unknown.
+    /// Takes a frame in. Returns its version, which the collection is at with it once the first objects
+    /// are complete; empty if unknown.
     fn frame(&mut self, frame: WatchFrame<K>) -> String {
         let (kind, version) = match frame {
             WatchFrame::Added(object) => ("added", self.changed(object)),
@@ -200,7 +222,6 @@ impl<'a, K: Kind> Sink<'a, K> {
         };
         let plural = K::RESOURCE.plural;
         metrics::counter!(metric::WATCH_EVENTS, "kind" => plural, "type" => kind).increment(1);
-        self.store.reached(&version);
         version
     }
 

@@ -1,5 +1,6 @@
 use super::*;
-use crate::runtime::testing::{Thing, decoded, raw, raw_with};
+use crate::client::Jitter;
+use crate::runtime::testing::{Thing, decoded, initial_end, raw, raw_with};
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -47,7 +48,10 @@ impl Source for Script {
     }
 
     async fn watch(&self, request: WatchRequest) -> Result<Self::Frames, Error> {
-        match self.note(format!("watch {}", request.resource_version)) {
+        match self.note(format!(
+            "watch {}",
+            request.resource_version.as_deref().unwrap_or("all")
+        )) {
             Some(Reply::Watch(watch)) => watch.map(VecDeque::from),
             Some(Reply::Page(_)) => panic!("a list was expected"),
             None => std::future::pending().await,
@@ -111,6 +115,10 @@ struct Played {
 
 /// Plays the script for ten minutes.
 async fn play(replies: Vec<Reply>) -> Played {
+    play_from(Machine::paging(Jitter::seeded(1)), replies).await
+}
+
+async fn play_from(machine: Machine, replies: Vec<Reply>) -> Played {
     let script = Script::default();
     script.replies.lock().unwrap().extend(replies);
     let store = Store::new();
@@ -118,7 +126,7 @@ async fn play(replies: Vec<Reply>) -> Played {
     let changes = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&changes);
     let handler = move |change: Change<Thing>| seen.lock().unwrap().push(describe(&change));
-    let drive = drive(Jitter::seeded(1), &script, &store, &handler, &status);
+    let drive = drive(machine, &script, &store, &handler, &status);
     let _ = timeout(Duration::from_mins(10), drive).await;
     let (calls, changes) = (script.calls.lock().unwrap(), changes.lock().unwrap());
     Played {
@@ -280,7 +288,7 @@ async fn a_watch_that_does_not_show_an_own_write_is_resumed_without_a_list() {
         }
     };
     tokio::select! {
-        () = drive(Jitter::seeded(1), &script, &store, &|_| {}, &status) => {}
+        () = drive(Machine::paging(Jitter::seeded(1)), &script, &store, &|_| {}, &status) => {}
         () = write => {}
     }
     assert!(begun.elapsed() < Duration::from_secs(10));
@@ -324,8 +332,83 @@ async fn the_store_holds_a_change_before_its_handler_is_called() {
     let handler = move |_: Change<Thing>| noted.lock().unwrap().push(reader.len());
     let _ = timeout(
         Duration::from_secs(9),
-        drive(Jitter::seeded(1), &script, &store, &handler, &status),
+        drive(
+            Machine::paging(Jitter::seeded(1)),
+            &script,
+            &store,
+            &handler,
+            &status,
+        ),
     )
     .await;
     assert_eq!(*seen.lock().unwrap(), [1, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_begins_with_all_objects_fills_the_store_and_sweeps_it() {
+    let all = |names: &[&str], version| {
+        let mut plays: Vec<_> = names.iter().map(|name| modified(name, name, 3)).collect();
+        plays.push(Play::Bookmark(initial_end(version)));
+        plays
+    };
+    let mut first = all(&["a", "b"], 4);
+    first.extend([modified("c", "c", 5), Play::Expired]);
+    let mut second = all(&["b", "c"], 9);
+    second.push(Play::Hang);
+    let replies = vec![Reply::Watch(Ok(first)), Reply::Watch(Ok(second))];
+    let played = play_from(Machine::new(Jitter::seeded(1)), replies).await;
+    assert_eq!(played.calls, ["watch all", "watch all", "watch 9"]);
+    assert_eq!(played.changes, ["+a@3", "+b@3", "+c@5", "c@5>c@3", "-a@3"]);
+    assert!(played.store.is_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_read_before_all_objects_came_and_a_server_that_never_says_so_is_listed() {
+    // An older server: objects, then events, then an ordinary bookmark; or nothing at all.
+    for plays in [
+        vec![modified("a", "a", 1), Play::Bookmark(raw("", "", "", 7))],
+        vec![modified("a", "a", 1), Play::Hang],
+        vec![],
+    ] {
+        let replies = vec![
+            Reply::Watch(Ok(plays)),
+            page(8, None, vec![item("a", "a", 1)]),
+        ];
+        let played = play_from(Machine::new(Jitter::seeded(1)), replies).await;
+        assert_eq!(played.calls, ["watch all", "list -", "watch 8"]);
+    }
+    let replies = vec![Reply::Watch(Ok(vec![modified("a", "a", 1), Play::Hang]))];
+    let played = play_from(Machine::new(Jitter::seeded(1)), replies).await;
+    assert!(!played.store.is_synced());
+}
+
+/// A first object's version says nothing of the others: an own write is not shown by it.
+#[tokio::test(start_paused = true)]
+async fn first_objects_meet_no_expectation_but_their_own() {
+    let script = Script::default();
+    script.replies.lock().unwrap().extend([
+        page(1, None, vec![item("a", "a", 1)]),
+        Reply::Watch(Ok(vec![modified("a", "a", 2), Play::Expired])),
+        Reply::Watch(Ok(vec![modified("b", "b", 90), Play::Hang])),
+    ]);
+    let store = Store::<Thing>::new();
+    let status = Status::new(Thing::RESOURCE, String::new());
+    let mut machine = Machine::new(Jitter::seeded(1));
+    machine.watch_ended(
+        Instant::now(),
+        Duration::ZERO,
+        0,
+        false,
+        End::Failed(Failure::Throttled(None)),
+    );
+    let key = ObjectKey::new("ns", "c");
+    let expecting = async {
+        store.synced().await;
+        store.expect(&key, "c", "50");
+        store.caught_up(&key).await
+    };
+    tokio::select! {
+        () = drive(machine, &script, &store, &|_| {}, &status) => {}
+        seen = expecting => assert!(!seen),
+    }
 }

@@ -1,22 +1,24 @@
 //! The loop against a small API server with faults: at the end the store equals the server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::sync::watch;
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Change;
 use super::drive::drive;
+use super::machine::Machine;
 use super::source::{Frames, PageRequest, Source, WatchRequest};
 use super::status::Status;
 use crate::client::Jitter;
 use crate::client::{Error, ListPage, WatchFrame};
 use crate::runtime::store::Store;
-use crate::runtime::testing::{Thing, decoded, raw};
+use crate::runtime::testing::{Thing, decoded, initial_end, raw};
 use crate::runtime::{Kind, ObjectKey};
 
 /// Name → (UID, version).
@@ -42,6 +44,17 @@ struct State {
 }
 
 impl State {
+    /// As a watch that begins with all objects gives them: in no order of versions.
+    fn all_objects(&self) -> VecDeque<First> {
+        let object = |(name, (uid, version)): (&String, &(String, u64))| {
+            First::Object(raw("ns", name, uid, *version))
+        };
+        let mut all: VecDeque<_> = self.objects.iter().map(object).collect();
+        let bookmark = initial_end(self.version);
+        all.push_back(First::Complete(bookmark));
+        all
+    }
+
     /// Whether a fault of this likelihood (1 in `n`) strikes.
     fn strikes(&mut self, n: u64) -> bool {
         self.faults && self.chance.bits().is_multiple_of(n)
@@ -108,6 +121,22 @@ fn broken() -> Error {
     }
 }
 
+/// As a server says it that does not know such a watch.
+fn unknown() -> Error {
+    Error::Invalid {
+        what: "x".to_owned(),
+        code: 422,
+        message: "sendInitialEvents: Forbidden".to_owned(),
+    }
+}
+
+fn too_many() -> Error {
+    Error::TooManyRequests {
+        what: "x".to_owned(),
+        retry_after: Some(Duration::from_secs(1)),
+    }
+}
+
 impl Source for Server {
     type Frames = Stream;
 
@@ -144,10 +173,15 @@ impl Source for Server {
     async fn watch(&self, request: WatchRequest) -> Result<Stream, Error> {
         sleep(Duration::from_millis(3)).await;
         let mut state = self.state.lock().unwrap();
-        let position = request.resource_version.parse().unwrap();
         if state.strikes(4) {
             return Err(broken());
         }
+        let (position, first) = match request.resource_version {
+            Some(version) => (version.parse().unwrap(), VecDeque::new()),
+            None if state.strikes(8) => return Err(unknown()),
+            None if state.strikes(8) => return Err(too_many()),
+            None => (state.version, state.all_objects()),
+        };
         if position < state.floor {
             return Err(gone());
         }
@@ -156,6 +190,7 @@ impl Source for Server {
             server: self.clone(),
             versions: self.version.subscribe(),
             position,
+            first,
             ends: Instant::now() + request.timeout,
         })
     }
@@ -165,7 +200,14 @@ struct Stream {
     server: Server,
     versions: watch::Receiver<u64>,
     position: u64,
+    /// What a watch that was asked for all objects has not given of them yet.
+    first: VecDeque<First>,
     ends: Instant,
+}
+
+enum First {
+    Object(Box<RawValue>),
+    Complete(Box<RawValue>),
 }
 
 impl Frames for Stream {
@@ -182,6 +224,15 @@ impl Frames for Stream {
                 }
                 if state.strikes(20) {
                     return Some(Ok(WatchFrame::Error(gone())));
+                }
+                match self.first.pop_front() {
+                    Some(First::Object(object)) => {
+                        return Some(Ok(WatchFrame::Added(decoded(object))));
+                    }
+                    Some(First::Complete(bookmark)) => {
+                        return Some(Ok(WatchFrame::Bookmark(bookmark)));
+                    }
+                    None => {}
                 }
                 let next = state
                     .log
@@ -230,7 +281,7 @@ impl Replay {
     }
 }
 
-async fn faulty(seed: u64) -> Result<(), TestCaseError> {
+async fn faulty(seed: u64, machine: Machine) -> Result<(), TestCaseError> {
     let server = Server::new(seed);
     let store = Store::<Thing>::new();
     let status = Status::new(Thing::RESOURCE, String::new());
@@ -250,7 +301,7 @@ async fn faulty(seed: u64) -> Result<(), TestCaseError> {
     };
     tokio::select! {
         biased;
-        () = drive(Jitter::seeded(1), &server, &store, &handler, &status) => {}
+        () = drive(machine, &server, &store, &handler, &status) => {}
         () = writes => {}
     }
     let state = server.state.lock().unwrap();
@@ -276,13 +327,17 @@ async fn faulty(seed: u64) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn the_store_equals_the_server_whatever_happened_to_the_watch(seed in any::<u64>()) {
+    fn the_store_equals_the_server_whatever_happened_to_the_watch(
+        seed in any::<u64>(), streams in any::<bool>()
+    ) {
+        let chance = Jitter::seeded(1);
+        let machine = if streams { Machine::new(chance) } else { Machine::paging(chance) };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
             .build()
             .unwrap();
-        let run = async { timeout(Duration::from_hours(1), faulty(seed)).await };
+        let run = async { timeout(Duration::from_hours(1), faulty(seed, machine)).await };
         runtime.block_on(run).expect("ends in time")?;
     }
 }

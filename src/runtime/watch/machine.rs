@@ -27,7 +27,13 @@ const JITTER: f64 = 0.5;
 const WATCH_TIMEOUT: Duration = Duration::from_mins(5);
 const WATCH_TIMEOUT_SPREAD: f64 = 0.2;
 /// A watch that its server should have ended so long ago, and that gave no frame meanwhile, is dead.
-pub(super) const SILENCE_SLACK: Duration = Duration::from_secs(30);
+const SILENCE_SLACK: Duration = Duration::from_secs(30);
+
+/// A watch that is to begin with all objects, and gives no frame for so long, does not do so: an older
+/// server that does not know how, or one that is too busy.
+const INITIAL_SILENCE: Duration = Duration::from_secs(10);
+/// So many watches in a row that broke off before all objects had come: this time they are listed.
+const BROKEN_LIMIT: u8 = 3;
 
 /// A watch shorter than this did not really work.
 const BRIEF: Duration = Duration::from_secs(1);
@@ -48,7 +54,12 @@ pub(super) enum Action {
         begin: Option<&'static str>,
         request: PageRequest,
     },
-    Watch(WatchRequest),
+    /// Open a watch. `begin` is the reason for a new list, which this watch begins with; it is one
+    /// exactly if the request has no version.
+    Watch {
+        begin: Option<&'static str>,
+        request: WatchRequest,
+    },
 }
 
 /// How a watch ended.
@@ -66,8 +77,11 @@ pub(super) enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// The version to resume from (or the continue token) is not usable: 410 in any form, or a
-    /// version that the server does not have yet or does not understand.
+    /// version that the server does not have yet.
     Expired,
+    /// The request itself is wrong for the server, so it does not understand what differs from other
+    /// requests: the version, the token, or that all objects are asked for first.
+    Refused,
     /// The server asks to wait.
     Throttled(Option<Duration>),
     Other,
@@ -83,8 +97,10 @@ impl From<&Error> for Failure {
             {
                 Self::Expired
             }
-            // Nothing but version and token changes from request to request: 400 means those.
-            Error::Gone { .. } | Error::Invalid { code: 400, .. } => Self::Expired,
+            Error::Gone { .. } => Self::Expired,
+            Error::Invalid {
+                code: 400 | 422, ..
+            } => Self::Refused,
             Error::TooManyRequests { retry_after, .. } => Self::Throttled(*retry_after),
             _ => Self::Other,
         }
@@ -104,10 +120,18 @@ pub(super) struct Machine {
     /// Brief watches in a row without a frame.
     barren: u8,
     page_limit: Option<u32>,
+    /// Whether the server is asked for watches that begin with all objects.
+    streams: bool,
+    /// Of those, how many broke off in a row.
+    broken: u8,
 }
 
 #[derive(Debug)]
 enum Position {
+    /// A watch that begins with all objects; they are not complete yet.
+    Stream {
+        begin: Option<&'static str>,
+    },
     List {
         begin: Option<&'static str>,
         continue_token: Option<String>,
@@ -132,7 +156,20 @@ impl Position {
 impl Machine {
     pub(super) fn new(jitter: Jitter) -> Self {
         Self {
+            position: Position::Stream {
+                begin: Some("initial"),
+            },
+            streams: true,
+            ..Self::paging(jitter)
+        }
+    }
+
+    /// A loop that only lists by pages.
+    pub(super) fn paging(jitter: Jitter) -> Self {
+        Self {
             position: Position::list("initial"),
+            streams: false,
+            broken: 0,
             wait: Duration::ZERO,
             backoff: Backoff::new(BACKOFF_INITIAL, BACKOFF_CAP),
             jitter,
@@ -157,10 +194,20 @@ impl Machine {
                     limit: self.page_limit,
                 },
             },
-            Position::Watch { version } => Action::Watch(WatchRequest {
-                resource_version: version.clone(),
-                timeout: self.jitter.around(WATCH_TIMEOUT, WATCH_TIMEOUT_SPREAD),
-            }),
+            Position::Stream { begin } => Action::Watch {
+                begin: begin.take(),
+                request: WatchRequest {
+                    resource_version: None,
+                    timeout: self.jitter.around(WATCH_TIMEOUT, WATCH_TIMEOUT_SPREAD),
+                },
+            },
+            Position::Watch { version } => Action::Watch {
+                begin: None,
+                request: WatchRequest {
+                    resource_version: Some(version.clone()),
+                    timeout: self.jitter.around(WATCH_TIMEOUT, WATCH_TIMEOUT_SPREAD),
+                },
+            },
         };
         Step {
             wait: std::mem::take(&mut self.wait),
@@ -189,12 +236,38 @@ impl Machine {
             };
             return None;
         }
-        self.position = Position::Watch {
-            version: version.clone(),
-        };
+        self.complete(&version);
+        Some(version)
+    }
+
+    /// Whether the open watch has not given all objects yet, with which it begins.
+    pub(super) fn awaits_objects(&self) -> bool {
+        matches!(self.position, Position::Stream { .. })
+    }
+
+    /// How long a watch that its server ends after `timeout` may give no frame before it is taken for
+    /// dead.
+    pub(super) fn silence(&self, timeout: Duration) -> Duration {
+        if self.awaits_objects() {
+            INITIAL_SILENCE
+        } else {
+            timeout + SILENCE_SLACK
+        }
+    }
+
+    /// A watch that began with all objects has given the last of them, at `version`: what it did not
+    /// give is gone now, and it goes on with events.
+    pub(super) fn streamed(&mut self, now: Instant, version: &str) {
+        self.healthy_since.get_or_insert(now);
+        self.broken = 0;
+        self.complete(version);
+    }
+
+    fn complete(&mut self, version: &str) {
+        let version = version.to_owned();
+        self.position = Position::Watch { version };
         self.fresh = true;
         self.barren = 0;
-        Some(version)
     }
 
     /// A page could not be had.
@@ -208,11 +281,11 @@ impl Machine {
         );
         match failure {
             // The continue token is lost: a fresh list, in larger pages so that the token lasts.
-            Failure::Expired if within => {
+            Failure::Expired | Failure::Refused if within => {
                 self.grow_pages();
                 self.position = Position::list("expired");
             }
-            Failure::Expired => self.position = Position::list("retry"),
+            Failure::Expired | Failure::Refused => self.position = Position::list("retry"),
             // The same page again: the token may well be good still.
             Failure::Throttled(_) | Failure::Other => {}
         }
@@ -241,10 +314,14 @@ impl Machine {
         opened: bool,
         end: End,
     ) {
+        if self.awaits_objects() {
+            self.stream_ended(now, end);
+            return;
+        }
         let brief = lasted < BRIEF;
         match end {
-            End::Failed(Failure::Expired) => {
-                self.position = Position::list("expired");
+            End::Failed(Failure::Expired | Failure::Refused) => {
+                self.position = self.anew("expired");
                 if self.fresh {
                     // The list was too old when it was complete: not the same again at once.
                     self.grow_pages();
@@ -264,9 +341,44 @@ impl Machine {
             self.barren += 1;
             if self.barren >= BARREN_LIMIT {
                 self.barren = 0;
-                self.position = Position::list("barren");
+                self.position = self.anew("barren");
             }
         }
+    }
+
+    /// A watch ended before it had given all objects.
+    fn stream_ended(&mut self, now: Instant, end: End) {
+        self.position = match end {
+            // It will not be otherwise next time.
+            End::Failed(Failure::Refused) => {
+                self.streams = false;
+                Position::list("refused")
+            }
+            End::Silent | End::Closed => {
+                self.streams = false;
+                Position::list("stalled")
+            }
+            End::Failed(failure) => {
+                self.back_off(now, failure);
+                self.broken += 1;
+                // Servers let in fewer of these watches at once than of lists.
+                if matches!(failure, Failure::Throttled(_)) || self.broken >= BROKEN_LIMIT {
+                    self.broken = 0;
+                    Position::list("broken")
+                } else {
+                    self.anew("retry")
+                }
+            }
+        };
+    }
+
+    /// Where all objects are read again, for this reason.
+    fn anew(&self, reason: &'static str) -> Position {
+        if self.streams {
+            let begin = Some(reason);
+            return Position::Stream { begin };
+        }
+        Position::list(reason)
     }
 
     fn grow_pages(&mut self) {

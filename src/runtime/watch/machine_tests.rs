@@ -8,6 +8,13 @@ struct Loop {
 impl Loop {
     fn new() -> Self {
         Self {
+            machine: Machine::paging(Jitter::seeded(5)),
+            now: Instant::now(),
+        }
+    }
+
+    fn streaming() -> Self {
+        Self {
             machine: Machine::new(Jitter::seeded(5)),
             now: Instant::now(),
         }
@@ -39,14 +46,14 @@ impl Loop {
 fn lists(step: &Step) -> Option<(Option<&'static str>, &PageRequest)> {
     match &step.action {
         Action::List { begin, request } => Some((*begin, request)),
-        Action::Watch(_) => None,
+        Action::Watch { .. } => None,
     }
 }
 
 fn watches(step: &Step) -> Option<&str> {
     match &step.action {
         Action::List { .. } => None,
-        Action::Watch(request) => Some(&request.resource_version),
+        Action::Watch { request, .. } => request.resource_version.as_deref(),
     }
 }
 
@@ -77,7 +84,7 @@ fn pages_are_followed_and_the_first_ones_version_is_watched_from() {
     assert_eq!(complete.as_deref(), Some("10"));
     let step = test.step();
     assert_eq!(watches(&step), Some("10"));
-    let Action::Watch(request) = step.action else {
+    let Action::Watch { request, .. } = step.action else {
         unreachable!()
     };
     assert!((240..=360).contains(&request.timeout.as_secs()));
@@ -232,4 +239,90 @@ fn errors_are_told_apart() {
         Failure::Expired
     );
     assert_eq!(Failure::from(&unavailable("etcd is away")), Failure::Other);
+    for (code, failure) in [
+        (400, Failure::Refused),
+        (422, Failure::Refused),
+        (413, Failure::Other),
+    ] {
+        let (what, message) = (what(), what());
+        let invalid = Error::Invalid {
+            what,
+            code,
+            message,
+        };
+        assert_eq!(Failure::from(&invalid), failure);
+    }
+}
+
+/// What a watch that is asked for all objects first was begun for.
+fn streams(step: &Step) -> Option<&'static str> {
+    match &step.action {
+        Action::Watch { begin, request } if request.resource_version.is_none() => *begin,
+        _ => None,
+    }
+}
+
+#[test]
+fn a_watch_that_begins_with_all_objects_goes_on_as_the_watch() {
+    let mut test = Loop::streaming();
+    assert_eq!(streams(&test.step()), Some("initial"));
+    assert!(test.machine.awaits_objects());
+    assert_eq!(test.machine.silence(LONG), INITIAL_SILENCE);
+    // The version of one object says nothing of the collection.
+    test.machine.frame(test.now, "9");
+    test.machine.streamed(test.now, "10");
+    assert_eq!(test.machine.silence(LONG), LONG + SILENCE_SLACK);
+    test.machine.frame(test.now, "11");
+    test.ended(LONG, 4, FAILED);
+    assert_eq!(watches(&test.step()), Some("11"), "it is resumed");
+    test.ended(LONG, 0, GONE);
+    let step = test.step();
+    assert_eq!(streams(&step), Some("expired"));
+    assert!(step.wait.is_zero());
+}
+
+#[test]
+fn a_server_that_does_not_give_all_objects_first_is_asked_for_lists_from_then_on() {
+    let refused = End::Failed(Failure::Refused);
+    for (end, reason) in [
+        (refused, "refused"),
+        (End::Silent, "stalled"),
+        (End::Closed, "stalled"),
+    ] {
+        let mut test = Loop::streaming();
+        test.step();
+        test.ended(SHORT, 0, end);
+        let step = test.step();
+        assert_eq!(lists(&step).map(|(begin, _)| begin), Some(Some(reason)));
+        assert!(step.wait.is_zero());
+        test.machine.page(test.now, "10".to_owned(), None);
+        test.step();
+        test.machine.frame(test.now, "11");
+        test.ended(LONG, 1, GONE);
+        assert!(lists(&test.step()).is_some());
+    }
+}
+
+#[test]
+fn a_busy_or_broken_server_is_asked_for_a_list_this_time() {
+    let mut test = Loop::streaming();
+    test.step();
+    let after = Some(Duration::from_secs(7));
+    test.ended(SHORT, 0, End::Failed(Failure::Throttled(after)));
+    let step = test.step();
+    assert!(lists(&step).is_some() && step.wait >= Duration::from_secs(7));
+    test.machine.page(test.now, "10".to_owned(), None);
+    test.step();
+    test.machine.frame(test.now, "11");
+    test.ended(LONG, 1, GONE);
+    assert_eq!(streams(&test.step()), Some("expired"));
+
+    for _ in 1..BROKEN_LIMIT {
+        test.ended(LONG, 1, FAILED);
+        let step = test.step();
+        assert_eq!(streams(&step), Some("retry"));
+        assert!(!step.wait.is_zero());
+    }
+    test.ended(LONG, 1, FAILED);
+    assert!(lists(&test.step()).is_some());
 }

@@ -23,6 +23,7 @@ use super::object::Kind;
 use super::shutdown::Shutdown;
 use super::store::Store;
 use crate::client::Client;
+use machine::Machine;
 use source::Remote;
 use status::Status;
 
@@ -112,7 +113,7 @@ impl<K: Kind> ListWatch<K> {
     /// Runs until shutdown, and then stops at once. Never ends by an error.
     pub async fn run(self, shutdown: Shutdown) {
         let drive = drive::drive(
-            self.source.jitter(),
+            Machine::new(self.source.jitter()),
             &self.source,
             &self.store,
             &*self.handler,

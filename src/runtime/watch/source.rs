@@ -22,8 +22,9 @@ pub(super) struct PageRequest {
 /// What a watch is asked for with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WatchRequest {
-    /// Events after this version.
-    pub(super) resource_version: String,
+    /// Events after this version. `None` asks for all objects first, then a bookmark that says so,
+    /// then events (`WatchList`).
+    pub(super) resource_version: Option<String>,
     /// The server ends the watch after this.
     pub(super) timeout: Duration,
 }
@@ -98,8 +99,8 @@ impl Source for Remote {
         let options = WatchOptions {
             label_selector: self.scope.label_selector.clone(),
             field_selector: self.scope.field_selector.clone(),
-            resource_version: Some(request.resource_version),
-            send_initial_events: false,
+            send_initial_events: request.resource_version.is_none(),
+            resource_version: request.resource_version,
             timeout: Some(request.timeout),
         };
         let namespace = self.scope.namespace.as_deref();
