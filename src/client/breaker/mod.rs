@@ -210,6 +210,14 @@ impl BreakerWatch {
         self.changed_from(BreakerState::Open).await;
     }
 
+    /// Waits until it closes, which it can only when it was not. Cancel-safe.
+    pub async fn closes(&mut self) {
+        let mut state = self.changed_from(BreakerState::Closed).await;
+        while state != BreakerState::Closed {
+            state = self.changed_from(state).await;
+        }
+    }
+
     /// Waits until it is another than `seen`, and tells which. Cancel-safe.
     pub async fn changed_from(&mut self, seen: BreakerState) -> BreakerState {
         loop {

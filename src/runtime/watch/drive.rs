@@ -8,9 +8,10 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::decode::{self, Undecodable};
-use super::machine::{Action, End, Failure, Machine};
+use super::machine::Machine;
 use super::source::{Frames, PageRequest, Source, WatchRequest};
 use super::status::Status;
+use super::words::{Action, End, Failure};
 use super::{Change, Handler};
 use crate::client::{Decoded, Error, ListPage, WatchFrame};
 use crate::runtime::metric;
@@ -31,7 +32,11 @@ pub(super) async fn drive<K: Kind, S: Source>(
         let step = machine.step();
         status.tick();
         if !step.wait.is_zero() {
-            sleep(step.wait).await;
+            tokio::select! {
+                biased;
+                () = sleep(step.wait) => {}
+                () = source.back() => sleep(machine.back()).await,
+            }
             status.tick();
         }
         match step.action {
@@ -346,3 +351,7 @@ fn count_end<K: Kind>(end: End) {
 #[cfg(test)]
 #[path = "drive_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod stream_tests;

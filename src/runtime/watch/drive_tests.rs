@@ -1,17 +1,17 @@
 use super::*;
 use crate::client::Jitter;
-use crate::runtime::testing::{Thing, decoded, initial_end, raw, raw_with};
+use crate::runtime::testing::{Thing, decoded, raw, raw_with};
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 /// What the API answers, in order; after the last answer it hangs.
-enum Reply {
+pub(super) enum Reply {
     Page(Result<ListPage, Error>),
     Watch(Result<Vec<Play>, Error>),
 }
 
-enum Play {
+pub(super) enum Play {
     Modified(Box<RawValue>),
     Deleted(Box<RawValue>),
     Bookmark(Box<RawValue>),
@@ -23,8 +23,9 @@ enum Play {
 }
 
 #[derive(Clone, Default)]
-struct Script {
-    replies: Arc<Mutex<VecDeque<Reply>>>,
+pub(super) struct Script {
+    back: Arc<tokio::sync::Notify>,
+    pub(super) replies: Arc<Mutex<VecDeque<Reply>>>,
     calls: Arc<Mutex<Vec<String>>>,
 }
 
@@ -57,6 +58,10 @@ impl Source for Script {
             None => std::future::pending().await,
         }
     }
+
+    async fn back(&self) {
+        self.back.notified().await;
+    }
 }
 
 impl Frames for VecDeque<Play> {
@@ -72,7 +77,7 @@ impl Frames for VecDeque<Play> {
     }
 }
 
-fn page(version: u64, token: Option<&str>, items: Vec<Box<RawValue>>) -> Reply {
+pub(super) fn page(version: u64, token: Option<&str>, items: Vec<Box<RawValue>>) -> Reply {
     Reply::Page(Ok(ListPage {
         resource_version: version.to_string(),
         continue_token: token.map(str::to_owned),
@@ -80,11 +85,11 @@ fn page(version: u64, token: Option<&str>, items: Vec<Box<RawValue>>) -> Reply {
     }))
 }
 
-fn item(name: &str, uid: &str, version: u64) -> Box<RawValue> {
+pub(super) fn item(name: &str, uid: &str, version: u64) -> Box<RawValue> {
     raw("ns", name, uid, version)
 }
 
-fn modified(name: &str, uid: &str, version: u64) -> Play {
+pub(super) fn modified(name: &str, uid: &str, version: u64) -> Play {
     Play::Modified(item(name, uid, version))
 }
 
@@ -106,19 +111,19 @@ fn describe(change: &Change<Thing>) -> String {
     }
 }
 
-struct Played {
-    calls: Vec<String>,
-    changes: Vec<String>,
-    store: Store<Thing>,
-    status: Status,
+pub(super) struct Played {
+    pub(super) calls: Vec<String>,
+    pub(super) changes: Vec<String>,
+    pub(super) store: Store<Thing>,
+    pub(super) status: Status,
 }
 
 /// Plays the script for ten minutes.
-async fn play(replies: Vec<Reply>) -> Played {
+pub(super) async fn play(replies: Vec<Reply>) -> Played {
     play_from(Machine::paging(Jitter::seeded(1)), replies).await
 }
 
-async fn play_from(machine: Machine, replies: Vec<Reply>) -> Played {
+pub(super) async fn play_from(machine: Machine, replies: Vec<Reply>) -> Played {
     let script = Script::default();
     script.replies.lock().unwrap().extend(replies);
     let store = Store::new();
@@ -345,70 +350,33 @@ async fn the_store_holds_a_change_before_its_handler_is_called() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_begins_with_all_objects_fills_the_store_and_sweeps_it() {
-    let all = |names: &[&str], version| {
-        let mut plays: Vec<_> = names.iter().map(|name| modified(name, name, 3)).collect();
-        plays.push(Play::Bookmark(initial_end(version)));
-        plays
+async fn once_the_server_is_back_no_loop_waits_for_the_end_of_its_delay() {
+    let away = || Error::Unavailable {
+        what: "list".to_owned(),
+        code: None,
+        unsent: true,
+        message: "connection refused".to_owned(),
     };
-    let mut first = all(&["a", "b"], 4);
-    first.extend([modified("c", "c", 5), Play::Expired]);
-    let mut second = all(&["b", "c"], 9);
-    second.push(Play::Hang);
-    let replies = vec![Reply::Watch(Ok(first)), Reply::Watch(Ok(second))];
-    let played = play_from(Machine::new(Jitter::seeded(1)), replies).await;
-    assert_eq!(played.calls, ["watch all", "watch all", "watch 9"]);
-    assert_eq!(played.changes, ["+a@3", "+b@3", "+c@5", "c@5>c@3", "-a@3"]);
-    assert!(played.store.is_synced());
-}
-
-#[tokio::test(start_paused = true)]
-async fn nothing_is_read_before_all_objects_came_and_a_server_that_never_says_so_is_listed() {
-    // An older server: objects, then events, then an ordinary bookmark; or nothing at all.
-    for plays in [
-        vec![modified("a", "a", 1), Play::Bookmark(raw("", "", "", 7))],
-        vec![modified("a", "a", 1), Play::Hang],
-        vec![],
-    ] {
-        let replies = vec![
-            Reply::Watch(Ok(plays)),
-            page(8, None, vec![item("a", "a", 1)]),
-        ];
-        let played = play_from(Machine::new(Jitter::seeded(1)), replies).await;
-        assert_eq!(played.calls, ["watch all", "list -", "watch 8"]);
-    }
-    let replies = vec![Reply::Watch(Ok(vec![modified("a", "a", 1), Play::Hang]))];
-    let played = play_from(Machine::new(Jitter::seeded(1)), replies).await;
-    assert!(!played.store.is_synced());
-}
-
-/// A first object's version says nothing of the others: an own write is not shown by it.
-#[tokio::test(start_paused = true)]
-async fn first_objects_meet_no_expectation_but_their_own() {
     let script = Script::default();
-    script.replies.lock().unwrap().extend([
-        page(1, None, vec![item("a", "a", 1)]),
-        Reply::Watch(Ok(vec![modified("a", "a", 2), Play::Expired])),
-        Reply::Watch(Ok(vec![modified("b", "b", 90), Play::Hang])),
-    ]);
+    let failures = (0..100).map(|_| Reply::Page(Err(away())));
+    script.replies.lock().unwrap().extend(failures);
     let store = Store::<Thing>::new();
     let status = Status::new(Thing::RESOURCE, String::new());
-    let mut machine = Machine::new(Jitter::seeded(1));
-    machine.watch_ended(
-        Instant::now(),
-        Duration::ZERO,
-        0,
-        false,
-        End::Failed(Failure::Throttled(None)),
-    );
-    let key = ObjectKey::new("ns", "c");
-    let expecting = async {
+    let machine = Machine::paging(Jitter::seeded(1));
+    let returning = async {
+        // By then the delays are the longest: it is within one of more than 15 s.
+        sleep(Duration::from_mins(5)).await;
+        let failed = script.calls.lock().unwrap().len();
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(script.calls.lock().unwrap().len(), failed);
+        let back = Instant::now();
+        *script.replies.lock().unwrap() = VecDeque::from([page(1, None, vec![])]);
+        script.back.notify_one();
         store.synced().await;
-        store.expect(&key, "c", "50");
-        store.caught_up(&key).await
+        back.elapsed()
     };
     tokio::select! {
         () = drive(machine, &script, &store, &|_| {}, &status) => {}
-        seen = expecting => assert!(!seen),
+        took = returning => assert!(took <= Duration::from_secs(1), "{took:?}"),
     }
 }

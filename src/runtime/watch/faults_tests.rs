@@ -194,6 +194,10 @@ impl Source for Server {
             ends: Instant::now() + request.timeout,
         })
     }
+
+    async fn back(&self) {
+        std::future::pending().await
+    }
 }
 
 struct Stream {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::source::{PageRequest, WatchRequest};
-use crate::client::Error;
+use super::words::{Action, End, Failure, Step};
 use crate::client::Jitter;
 use crate::runtime::backoff::Backoff;
 
@@ -23,6 +23,10 @@ const HEALTHY_AFTER: Duration = Duration::from_mins(2);
 /// Delays are spread over ± this part.
 const JITTER: f64 = 0.5;
 
+/// Once the server is back the loops do not wait for the end of their delays, but for a time up to
+/// this, each its own.
+const BACK_SPREAD: Duration = Duration::from_secs(1);
+
 /// The server ends a watch after this, ± 20 %: 4 to 6 min, so that watches do not all end at once.
 const WATCH_TIMEOUT: Duration = Duration::from_mins(5);
 const WATCH_TIMEOUT_SPREAD: f64 = 0.2;
@@ -39,73 +43,6 @@ const BROKEN_LIMIT: u8 = 3;
 const BRIEF: Duration = Duration::from_secs(1);
 /// So many brief watches in a row without a frame: what they resume from is no good.
 const BARREN_LIMIT: u8 = 3;
-
-/// What to do, after waiting.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Step {
-    pub(super) wait: Duration,
-    pub(super) action: Action,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Action {
-    /// Fetch a page. `begin` is the reason for a new list, `None` within one.
-    List {
-        begin: Option<&'static str>,
-        request: PageRequest,
-    },
-    /// Open a watch. `begin` is the reason for a new list, which this watch begins with; it is one
-    /// exactly if the request has no version.
-    Watch {
-        begin: Option<&'static str>,
-        request: WatchRequest,
-    },
-}
-
-/// How a watch ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// The server closed it, as it does when its time is over.
-    Closed,
-    /// No frame came for too long.
-    Silent,
-    /// It could not be opened, or an error came.
-    Failed(Failure),
-}
-
-/// A failure, as far as it decides what comes next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// The version to resume from (or the continue token) is not usable: 410 in any form, or a
-    /// version that the server does not have yet.
-    Expired,
-    /// The request itself is wrong for the server, so it does not understand what differs from other
-    /// requests: the version, the token, or that all objects are asked for first.
-    Refused,
-    /// The server asks to wait.
-    Throttled(Option<Duration>),
-    Other,
-}
-
-impl From<&Error> for Failure {
-    fn from(error: &Error) -> Self {
-        match error {
-            // A version from the future (an etcd restored from a backup) comes as a 504 with these
-            // words (apiserver's storage.NewTooLargeResourceVersionError).
-            Error::Unavailable { message, .. }
-                if message.contains("Too large resource version") =>
-            {
-                Self::Expired
-            }
-            Error::Gone { .. } => Self::Expired,
-            Error::Invalid {
-                code: 400 | 422, ..
-            } => Self::Refused,
-            Error::TooManyRequests { retry_after, .. } => Self::Throttled(*retry_after),
-            _ => Self::Other,
-        }
-    }
-}
 
 #[derive(Debug)]
 pub(super) struct Machine {
@@ -213,6 +150,13 @@ impl Machine {
             wait: std::mem::take(&mut self.wait),
             action,
         }
+    }
+
+    /// The server was away and is back: what it was away for says nothing any more. Returns when the
+    /// next step is due instead.
+    pub(super) fn back(&mut self) -> Duration {
+        self.backoff.reset();
+        self.jitter.full(BACK_SPREAD)
     }
 
     /// A page came. Returns the list's version if it was the last one: what the list did not hold is

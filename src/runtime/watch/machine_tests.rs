@@ -1,4 +1,5 @@
 use super::*;
+use crate::client::Error;
 
 struct Loop {
     machine: Machine,

@@ -5,7 +5,7 @@
 //! happened while the watch was cut; that an object that can't be decoded stops nobody but itself;
 //! and that a loop never ends by an error nor holds up another.
 //!
-//! `machine.rs` decides, pure; `drive.rs` does the I/O behind the trait in `source.rs`.
+//! `machine.rs` decides, pure, in the words of `words.rs`; `drive.rs` does the I/O behind the trait in `source.rs`.
 
 mod decode;
 mod drive;
@@ -14,6 +14,7 @@ mod faults_tests;
 mod machine;
 mod source;
 mod status;
+mod words;
 
 use std::fmt;
 use std::sync::Arc;

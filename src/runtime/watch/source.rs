@@ -1,6 +1,6 @@
 //! The API as the loop sees it: a list by pages and a stream of frames. Tests script it.
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -39,6 +39,9 @@ pub(super) trait Source: Send + Sync {
         &self,
         request: WatchRequest,
     ) -> impl Future<Output = Result<Self::Frames, Error>> + Send;
+
+    /// Completes when the API server, having been away, is back. Cancel-safe.
+    fn back(&self) -> impl Future<Output = ()> + Send;
 }
 
 /// Frames of one watch; `None` at its clean end. Cancel-safe.
@@ -105,6 +108,13 @@ impl Source for Remote {
         };
         let namespace = self.scope.namespace.as_deref();
         self.client.watch(self.resource, namespace, &options).await
+    }
+
+    async fn back(&self) {
+        match self.client.breaker() {
+            Some(mut breaker) => breaker.closes().await,
+            None => pending().await,
+        }
     }
 }
 
