@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 /// Names that are written to.
 const NAMES: u64 = 300;
 /// Writes a second.
-const WRITES: u64 = 40;
+const WRITES: u32 = 40;
 const LABEL: &str = "faulty-watch";
 /// Until the cache has caught up once the faults are over. A silent watch is given up after 6 min 30 s.
 const CATCH_UP: Duration = Duration::from_mins(7);
@@ -218,13 +218,15 @@ async fn a_cache_behind_a_faulty_proxy_equals_the_server() {
         .install_recorder()
         .unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let (upstream, _server) = match std::env::var_os("MAINSTAY_WATCH_KUBECONFIG") {
-        Some(file) => (client(file.into()).await, None),
-        None => {
-            let options = ApiServerOptions::default();
-            let (client, server) = serve(options, folder.path(), "server").await;
-            (client, Some(server))
-        }
+    // Held to the end, where it is our own.
+    let mut own = None;
+    let upstream = if let Some(file) = std::env::var_os("MAINSTAY_WATCH_KUBECONFIG") {
+        client(file.into()).await
+    } else {
+        let options = ApiServerOptions::default();
+        let (client, server) = serve(options, folder.path(), "server").await;
+        own = Some(server);
+        client
     };
     let options = ApiServerOptions {
         upstream: Some(upstream.clone()),
@@ -249,7 +251,7 @@ async fn a_cache_behind_a_faulty_proxy_equals_the_server() {
     let in_time = tokio::time::timeout(CATCH_UP, store.synced()).await;
     in_time.expect("a first list comes through");
     let (begun, before, mut most) = (Instant::now(), resident(), 0);
-    let mut tick = tokio::time::interval(Duration::from_secs(1) / WRITES as u32);
+    let mut tick = tokio::time::interval(Duration::from_secs(1) / WRITES);
     let mut writes = 0;
     while begun.elapsed() < lasts {
         tick.tick().await;
@@ -274,6 +276,7 @@ async fn a_cache_behind_a_faulty_proxy_equals_the_server() {
     let caught_up = over.elapsed();
     shutdown.trigger();
     watching.await.unwrap();
+    drop(own);
     let told = told.lock().unwrap();
     println!(
         "{writes} writes in {:.0} s, {} changes told, {} objects at the end, caught up {:.2} s after the faults",

@@ -247,19 +247,18 @@ impl<'a, K: Kind> Sink<'a, K> {
 
     /// For a deletion the metadata is enough.
     fn deleted(&mut self, object: Decoded<K>) -> String {
-        match object {
-            Ok(object) => self.gone(object.meta()),
-            Err(undecoded) => match decode::metadata(&undecoded.raw) {
-                Some(meta) => self.gone(&meta),
-                None => {
-                    self.undecodable(&Undecodable {
-                        meta: None,
-                        message: "a deleted object without readable metadata".to_owned(),
-                    });
-                    String::new()
-                }
-            },
+        let undecoded = match object {
+            Ok(object) => return self.gone(object.meta()),
+            Err(undecoded) => undecoded,
+        };
+        if let Some(meta) = decode::metadata(&undecoded.raw) {
+            return self.gone(&meta);
         }
+        self.undecodable(&Undecodable {
+            meta: None,
+            message: "a deleted object without readable metadata".to_owned(),
+        });
+        String::new()
     }
 
     fn gone(&self, meta: &Meta) -> String {

@@ -196,7 +196,7 @@ impl Source for Server {
     }
 
     async fn back(&self) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
