@@ -6,7 +6,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tokio::time::Instant;
 
-use super::core::{AGE_LIMIT, CONFLICT_RETRIES, Core, INTERRUPTED};
+use super::alone::Alone;
+use super::core::{AGE_LIMIT, CONFLICT_RETRIES, INTERRUPTED};
 use super::retry::{BACKOFF_CAP, BACKOFF_INITIAL, HOLD_LIMIT};
 use super::{Finish, Pause, Priority};
 use crate::client::Jitter;
@@ -111,7 +112,7 @@ fn name(key: u8) -> ObjectKey {
 }
 
 struct World {
-    core: Core,
+    core: Alone,
     models: BTreeMap<ObjectKey, Model>,
     now: Instant,
     paused: bool,
@@ -267,7 +268,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let mut world = World {
-            core: Core::new(Jitter::seeded(seed)),
+            core: Alone::new(Jitter::seeded(seed)),
             models: BTreeMap::new(),
             now: Instant::now(),
             paused: false,
