@@ -14,7 +14,7 @@ use crate::client::Jitter;
 use crate::runtime::ObjectKey;
 
 /// Once an item waited longer than this, its priority goes before higher ones, but only once in
-/// [`AGED_TURN`] times: so lower items are not starved, and an old backlog does not starve the rest.
+/// [`AGED_TURN`] times, and of two such that of the oldest item: so lower items are not starved, and an old backlog does not starve the rest.
 pub(super) const AGE_LIMIT: Duration = Duration::from_secs(5);
 pub(super) const AGED_TURN: u8 = 4;
 
@@ -27,16 +27,18 @@ pub(super) const INTERRUPTED: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Core {
-    /// Every key that is ready, waiting or running; nothing else is remembered.
+    /// Every key that is ready, waiting, running or resting; nothing else is remembered.
     entries: Entries,
     /// In the order they are handed out.
     ready: Ready,
     /// By the time they become ready.
     waiting: BTreeMap<(Instant, u64), Id>,
+    /// Keys that nobody asks for but whose window is open, by its end.
+    resting: BTreeMap<(Instant, u64), Id>,
     /// Keys that are on a worker.
     running: List,
     busy: usize,
-    /// Number of the next place in `waiting`.
+    /// Number of the next place in `waiting` or `resting`.
     ticket: u64,
     /// Items handed out since an aged one went first.
     since_aged: u8,
@@ -44,6 +46,8 @@ pub(super) struct Core {
     paused: [bool; 2],
     draining: bool,
     jitter: Jitter,
+    /// How long after the start of a key's run its next one for a change that is not urgent may start.
+    window: Duration,
     /// The latest time that was told. Callers read their clocks before they take turns, so that one
     /// may tell an earlier time than the one before it: none goes back.
     latest: Option<Instant>,
@@ -63,6 +67,7 @@ impl Core {
             entries: Entries::default(),
             ready: Ready::default(),
             waiting: BTreeMap::new(),
+            resting: BTreeMap::new(),
             running: List::default(),
             busy: 0,
             ticket: 0,
@@ -70,8 +75,13 @@ impl Core {
             paused: [false; 2],
             draining: false,
             jitter,
+            window: Duration::ZERO,
             latest: None,
         }
+    }
+
+    pub(super) fn set_window(&mut self, window: Duration) {
+        self.window = window;
     }
 
     fn clock(&mut self, now: Instant) -> Instant {
@@ -80,8 +90,9 @@ impl Core {
         now
     }
 
-    /// Asks for a run of `key` as soon as may be: at once, but not before a failed key's hold is
-    /// over unless the priority is High. Returns whether the key became ready by this call.
+    /// Asks for a run of `key` as soon as may be: at once, but unless the priority is High not before
+    /// the window of its last run ends nor before a failed key's hold is over. No later change moves
+    /// that time on. Returns whether the key became ready by this call.
     pub(super) fn add(
         &mut self,
         now: Instant,
@@ -90,8 +101,13 @@ impl Core {
         priority: Priority,
     ) -> bool {
         let now = self.clock(now);
+        self.forget(now);
         let id = self.entry(key, hashes);
-        self.ask(now, id, now, priority)
+        let at = match self.entries[id].started {
+            Some(started) if priority < Priority::High => now.max(started + self.window),
+            _ => now,
+        };
+        self.ask(now, id, at, priority)
     }
 
     /// Asks for a run of `key` in `delay`. The earliest time asked for wins.
@@ -117,6 +133,11 @@ impl Core {
         let entry = &mut self.entries[id];
         match &mut entry.place {
             Place::Idle => {
+                entry.priority = priority;
+                self.place(now, id, at)
+            }
+            Place::Resting { until, ticket } => {
+                self.resting.remove(&(*until, *ticket));
                 entry.priority = priority;
                 self.place(now, id, at)
             }
@@ -152,16 +173,33 @@ impl Core {
             self.ready.push(&mut self.entries, id);
             return true;
         }
-        let ticket = self.ticket;
-        self.ticket += 1;
+        let ticket = self.next_ticket();
         self.waiting.insert((at, ticket), id);
         self.entries[id].place = Place::Waiting { at, ticket };
         false
     }
 
+    fn next_ticket(&mut self) -> u64 {
+        self.ticket += 1;
+        self.ticket
+    }
+
+    /// Forgets keys whose window is over. No timer runs for it: what is left of the last keys goes
+    /// with the next change or look.
+    fn forget(&mut self, now: Instant) {
+        while let Some(first) = self.resting.first_entry() {
+            if first.key().0 > now {
+                break;
+            }
+            let entry = self.entries.remove(first.remove());
+            self.ready.quit(entry.lane);
+        }
+    }
+
     /// Makes ready what is due. Returns how many keys became ready.
     pub(super) fn promote(&mut self, now: Instant) -> usize {
         let now = self.clock(now);
+        self.forget(now);
         let mut promoted = 0;
         while let Some(first) = self.waiting.first_entry() {
             let (at, _) = *first.key();
@@ -209,14 +247,17 @@ impl Core {
         let highest = self.ready.highest()?;
         self.since_aged = self.since_aged.saturating_add(1);
         if self.since_aged >= AGED_TURN {
-            for priority in [Priority::Low, Priority::Normal] {
-                let oldest = self.ready.oldest(&self.entries, priority);
-                if oldest.is_some_and(|since| since + AGE_LIMIT <= now) {
-                    if priority != highest {
-                        self.since_aged = 0;
-                    }
-                    return Some(priority);
+            let oldest = [Priority::Normal, Priority::Low]
+                .into_iter()
+                .filter_map(|level| Some((self.ready.oldest(&self.entries, level)?, level)))
+                .min_by_key(|(since, _)| *since);
+            if let Some((since, level)) = oldest
+                && since + AGE_LIMIT <= now
+            {
+                if level != highest {
+                    self.since_aged = 0;
                 }
+                return Some(level);
             }
         }
         Some(highest)
@@ -236,6 +277,7 @@ impl Core {
         let Place::Running { mut again } = entry.place else {
             return None;
         };
+        let started = entry.started.unwrap_or(now);
         let mut retry = entry.retry.take();
         let conflicts = std::mem::take(&mut entry.conflicts);
         match finish {
@@ -260,7 +302,6 @@ impl Core {
             Finish::Failed | Finish::Conflict => {
                 entry.conflicts = conflicts;
                 let mut failed = retry.unwrap_or_default();
-                let started = entry.started.unwrap_or(now);
                 failed.failed(started, now, &mut self.jitter);
                 let mut at = failed.until();
                 let mut priority = entry.priority;
@@ -277,8 +318,15 @@ impl Core {
             .remove(&mut self.entries.slab, id, |entry| &mut entry.age);
         self.busy -= 1;
         let Some(again) = again else {
-            let entry = self.entries.remove(id);
-            self.ready.quit(entry.lane);
+            let until = started + self.window;
+            if until > now {
+                let ticket = self.next_ticket();
+                self.resting.insert((until, ticket), id);
+                self.entries[id].place = Place::Resting { until, ticket };
+            } else {
+                let entry = self.entries.remove(id);
+                self.ready.quit(entry.lane);
+            }
             return None;
         };
         self.entries[id].priority = again.priority;

@@ -60,8 +60,13 @@ pub(super) struct Entry {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
-    /// Not asked for (yet).
+    /// New.
     Idle,
+    /// Not asked for, and known only for its window.
+    Resting {
+        until: Instant,
+        ticket: u64,
+    },
     Ready {
         since: Instant,
     },

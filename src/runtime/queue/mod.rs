@@ -16,8 +16,12 @@ mod linked;
 mod measure;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod ops;
 mod ready;
 mod retry;
+#[cfg(test)]
+mod window_tests;
 mod words;
 
 use std::future::poll_fn;
@@ -118,7 +122,8 @@ impl Queue {
     ///
     /// A key that failed and is backing off runs at once with [`Priority::High`], else once it was
     /// held for the backoff or one second, whichever is shorter. Such an early run does not count as
-    /// a further failure if it fails too.
+    /// a further failure if it fails too. A key that ran just now may have a window open, see
+    /// [`ControllerOptions::window`](super::ControllerOptions::window).
     pub fn add(&self, key: ObjectKey, priority: Priority) {
         let hashes = self.shared.hashing.of(&key);
         self.change(|core, now| core.add(now, key, hashes, priority));
@@ -141,6 +146,11 @@ impl Queue {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// How long after the start of a key's run its next one for a change may start.
+    pub(super) fn set_window(&self, window: Duration) {
+        self.lock().core.set_window(window);
     }
 
     /// Hands out no key until [`resume`](Self::resume) for the same reason. Keys go on coalescing, and
