@@ -319,7 +319,7 @@ async fn follow_breaker(queue: &Queue, breaker: Option<BreakerWatch>) {
 /// Adds what the sources give. Never ends.
 async fn feed(queue: &Queue, sources: Vec<Source>) {
     join_all(sources.into_iter().map(|source| source.feed(queue.clone()))).await;
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Waits for all workers. A panic of one is none of a reconcile's but a bug here: it goes on up.

@@ -40,7 +40,7 @@ impl Alone {
         key: &ObjectKey,
         finish: Finish,
     ) -> Option<Duration> {
-        self.core.done(now, key, self.hashing.of(key), finish)
+        self.core.done(|| now, key, self.hashing.of(key), finish)
     }
 
     /// Whether nothing is remembered of any key.

@@ -13,8 +13,9 @@ use super::words::{Finish, Item, Left, Pause, Priority};
 use crate::client::Jitter;
 use crate::runtime::ObjectKey;
 
-/// Once an item waited longer than this, its priority goes before higher ones, but only once in
-/// [`AGED_TURN`] times, and of two such that of the oldest item: so lower items are not starved, and an old backlog does not starve the rest.
+/// Once an item stood longer than this among those of its priority, these go before higher ones, but
+/// only once in [`AGED_TURN`] times, and of two such priorities that of the oldest item: so lower
+/// items are not starved, and an old backlog does not starve the rest.
 pub(super) const AGE_LIMIT: Duration = Duration::from_secs(5);
 pub(super) const AGED_TURN: u8 = 4;
 
@@ -191,9 +192,14 @@ impl Core {
             if first.key().0 > now {
                 break;
             }
-            let entry = self.entries.remove(first.remove());
-            self.ready.quit(entry.lane);
+            let id = first.remove();
+            self.drop_entry(id);
         }
+    }
+
+    fn drop_entry(&mut self, id: Id) {
+        self.ready.quit(self.entries[id].lane);
+        self.entries.remove(id);
     }
 
     /// Makes ready what is due. Returns how many keys became ready.
@@ -263,20 +269,30 @@ impl Core {
         Some(highest)
     }
 
-    /// Takes a key back from its worker. Returns after how long it is ready again, if at all.
+    /// Takes a key back from its worker. Returns after how long it is ready again, if at all. Asks
+    /// for the time only if it matters: most runs end with nothing more to do, and reading a clock
+    /// costs as much as all else here.
     pub(super) fn done(
         &mut self,
-        now: Instant,
+        clock: impl FnOnce() -> Instant,
         key: &ObjectKey,
         hashes: Hashes,
         finish: Finish,
     ) -> Option<Duration> {
-        let now = self.clock(now);
         let id = self.entries.find(key, hashes)?;
-        let entry = &mut self.entries[id];
-        let Place::Running { mut again } = entry.place else {
+        let Place::Running { mut again } = self.entries[id].place else {
             return None;
         };
+        self.running
+            .remove(&mut self.entries.slab, id, |entry| &mut entry.age);
+        self.busy -= 1;
+        let over = matches!(finish, Finish::Success | Finish::Permanent);
+        if over && again.is_none() && self.window.is_zero() {
+            self.drop_entry(id);
+            return None;
+        }
+        let now = self.clock(clock());
+        let entry = &mut self.entries[id];
         let started = entry.started.unwrap_or(now);
         let mut retry = entry.retry.take();
         let conflicts = std::mem::take(&mut entry.conflicts);
@@ -314,9 +330,6 @@ impl Core {
             }
         }
         entry.retry = retry;
-        self.running
-            .remove(&mut self.entries.slab, id, |entry| &mut entry.age);
-        self.busy -= 1;
         let Some(again) = again else {
             let until = started + self.window;
             if until > now {
@@ -324,8 +337,7 @@ impl Core {
                 self.resting.insert((until, ticket), id);
                 self.entries[id].place = Place::Resting { until, ticket };
             } else {
-                let entry = self.entries.remove(id);
-                self.ready.quit(entry.lane);
+                self.drop_entry(id);
             }
             return None;
         };

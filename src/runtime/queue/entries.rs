@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher};
 use std::ops::{Index, IndexMut};
+use std::sync::Arc;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
@@ -35,6 +36,12 @@ impl Hashing {
             namespace,
         }
     }
+}
+
+/// Whether two keys are equal. Most that meet here are clones of one another.
+fn same(one: &ObjectKey, other: &ObjectKey) -> bool {
+    let same = |one: &Arc<str>, other: &Arc<str>| Arc::ptr_eq(one, other) || one == other;
+    same(&one.name, &other.name) && same(&one.namespace, &other.namespace)
 }
 
 #[derive(Debug)]
@@ -105,7 +112,7 @@ pub(super) struct Entries {
 impl Entries {
     pub(super) fn find(&self, key: &ObjectKey, hashes: Hashes) -> Option<Id> {
         let slab = &self.slab;
-        let found = self.index.find(hashes.key, |id| slab[*id].key == *key);
+        let found = self.index.find(hashes.key, |id| same(&slab[*id].key, key));
         found.copied()
     }
 
@@ -117,8 +124,8 @@ impl Entries {
         lane: impl FnOnce(&ObjectKey) -> Id,
     ) -> Id {
         let slab = &self.slab;
-        let same = |id: &Id| slab[*id].key == key;
-        match self.index.entry(hashes.key, same, |id| slab[*id].hash) {
+        let found = |id: &Id| same(&slab[*id].key, &key);
+        match self.index.entry(hashes.key, found, |id| slab[*id].hash) {
             Slot::Occupied(slot) => *slot.get(),
             Slot::Vacant(slot) => {
                 let entry = Entry {
@@ -140,15 +147,15 @@ impl Entries {
         }
     }
 
-    pub(super) fn remove(&mut self, id: Id) -> Entry {
-        let entry = self.slab.remove(id);
-        if let Ok(slot) = self.index.find_entry(entry.hash, |other| *other == id) {
+    pub(super) fn remove(&mut self, id: Id) {
+        let hash = self.slab[id].hash;
+        if let Ok(slot) = self.index.find_entry(hash, |other| *other == id) {
             slot.remove();
         }
+        self.slab.remove(id);
         if self.slab.len() == 0 && self.index.capacity() > KEPT {
             self.index = HashTable::new();
         }
-        entry
     }
 
     #[cfg(test)]

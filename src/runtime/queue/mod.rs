@@ -182,11 +182,13 @@ impl Queue {
     /// wakes [`next`](Self::next) for keys that wait for their time.
     pub fn done(&self, key: &ObjectKey, finish: Finish, worked: Duration) -> Option<Duration> {
         let hashes = self.shared.hashing.of(key);
-        let mut again = None;
-        self.change(|core, now| {
-            again = core.done(now, key, hashes, finish);
-            again == Some(Duration::ZERO)
-        });
+        let (again, calls) = {
+            let mut state = self.lock();
+            let again = state.core.done(Instant::now, key, hashes, finish);
+            state.adds += u64::from(again == Some(Duration::ZERO));
+            (again, state.calls())
+        };
+        self.call(calls);
         self.shared.measures.done(finish, worked);
         again
     }

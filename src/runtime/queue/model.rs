@@ -132,7 +132,9 @@ impl World {
         highest: Option<Priority>,
     ) -> Result<(), TestCaseError> {
         let now = self.now;
-        let (mut aged, mut waiting) = (BTreeSet::new(), BTreeSet::new());
+        // Priorities of which a key is old, and of which one has stood in its line for so long.
+        let (mut aged, mut due) = (BTreeSet::new(), BTreeSet::new());
+        let mut waiting = BTreeSet::new();
         let mine = self.models[key].line;
         for (other, model) in &self.models {
             let Some(line) = model.line else { continue };
@@ -141,6 +143,9 @@ impl World {
                 .is_some_and(|since| now - since >= AGE_LIMIT)
             {
                 aged.insert(line.0);
+            }
+            if now - line.2 >= AGE_LIMIT {
+                due.insert(line.0);
             }
             if line.0 != priority {
                 continue;
@@ -158,7 +163,7 @@ impl World {
         }
         self.passed.remove(&(priority, key.namespace.clone()));
         prop_assert!(Some(priority) == highest || aged.contains(&priority));
-        let overtaken = aged.iter().any(|level| *level < priority) && !aged.contains(&priority);
+        let overtaken = due.iter().any(|level| *level < priority) && !aged.contains(&priority);
         self.missed = if overtaken { self.missed + 1 } else { 0 };
         prop_assert!(
             self.missed < AGED_TURN,
@@ -250,7 +255,9 @@ impl World {
             };
             model.line = model.ready_since.map(|since| match model.line {
                 Some(line) if line.0 == model.priority() => line,
-                _ => (model.priority(), step, since),
+                // It rose.
+                Some(_) => (model.priority(), step, now),
+                None => (model.priority(), step, since),
             });
         }
         let lines: BTreeSet<_> = self

@@ -82,10 +82,11 @@ impl Ready {
         if lane.entries > 0 {
             return;
         }
-        let lane = self.lanes.remove(id);
-        if let Ok(slot) = self.index.find_entry(lane.hash, |other| *other == id) {
+        let hash = lane.hash;
+        if let Ok(slot) = self.index.find_entry(hash, |other| *other == id) {
             slot.remove();
         }
+        self.lanes.remove(id);
     }
 
     /// Puts a key at the end of the line of its namespace and priority.
