@@ -18,7 +18,7 @@ test:
 simulation SEEDS='1000':
     MAINSTAY_SEEDS={{SEEDS}} cargo test --locked --profile simulation --test simulation random -- --nocapture
 
-# Whether the simulation can fail: deliberate breaks of the operator, each of which it must find; e.g. just mutants no-fence
+# Whether the simulation (and the queue's model) can fail: deliberate breaks, each of which it must find; e.g. just mutants no-fence
 mutants *NAMES:
     tests/simulation/mutants/check {{NAMES}}
 

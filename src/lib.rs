@@ -15,7 +15,7 @@
 //! use mainstay::client::{CONFIG_MAP, Client, ClientOptions, Config, ConfigSource, Patch, Resource};
 //! use mainstay::runtime::{
 //!     Change, Controller, ControllerOptions, Kind, ListWatch, Meta, ObjectKey, Outcome, Priority,
-//!     Queue, ReconcileError, Reconciler, Scope, Shutdown, Store,
+//!     Queue, ReconcileError, Reconciler, Scope, Shutdown, Store, sources,
 //! };
 //! use serde_json::{Value, json};
 //!
@@ -75,8 +75,15 @@
 //!     let watch = ListWatch::new(client.clone(), scope, guests.clone(), wake);
 //!     let watch = tokio::spawn(watch.run(shutdown.clone()));
 //!     guests.synced().await;
+//!     // Besides what the watch tells, a look at all of them every ten hours.
+//!     let all = guests.clone();
+//!     let resync = sources::every(Duration::from_hours(10), move || {
+//!         let all = all.list().unwrap_or_default().into_iter();
+//!         all.map(|guest| guest.metadata.key())
+//!     });
 //!     let greeter = Arc::new(Greeter { client, guests });
 //!     let controller = Controller::new("greeter", queue, greeter, ControllerOptions::default());
+//!     let controller = controller.with_source(resync);
 //!     controller.run(shutdown, Duration::from_secs(5)).await;
 //!     watch.await.expect("the watch does not panic");
 //! }

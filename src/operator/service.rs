@@ -185,6 +185,9 @@ impl Operator {
                 workers: options.workers,
                 deadline: RECONCILE_DEADLINE,
                 environment: client.environment().clone(),
+                // A pod that fails is a change of a child, and rarely the first of its burst: a
+                // failover must not wait for a window.
+                window: Duration::ZERO,
             },
         )
         .with_health(&health)

@@ -4,7 +4,8 @@
 //! It knows nothing of MySQL: another operator could be built on it. It promises, part by part:
 //!
 //! - [`ListWatch`] keeps a [`Store`] equal to the API server's objects and tells every change;
-//! - [`Queue`] and [`Controller`] run a [`Reconciler`] for each key that changed, never twice at a time;
+//! - [`Queue`] and [`Controller`] run a [`Reconciler`] for each key that changed, never twice at a time,
+//!   and a [`Source`] adds keys that no watch tells of;
 //! - [`Elector`] lets at most one process write at any time;
 //! - [`Health`] and [`Telemetry`] say how all of it does, whatever hangs;
 //! - [`EventRecorder`] tells people, and [`Shutdown`] stops everything.
@@ -21,6 +22,7 @@ mod process;
 mod queue;
 mod server;
 mod shutdown;
+pub mod sources;
 mod store;
 mod telemetry;
 #[cfg(test)]
@@ -37,6 +39,7 @@ pub(crate) use object::kind;
 pub use object::{Kind, Meta, ObjectKey, OwnerReference, exact};
 pub use queue::{Finish, Item, Pause, Priority, Queue};
 pub use shutdown::Shutdown;
+pub use sources::Source;
 pub use store::{NotSynced, Store};
 pub use telemetry::{LogFormat, Telemetry, init_tracing, log_to_file};
 pub use watch::{Change, ListWatch, Scope};

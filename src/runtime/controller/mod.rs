@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use futures_util::future::join_all;
 use metrics::Histogram;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
@@ -22,6 +23,7 @@ use super::metric;
 use super::object::ObjectKey;
 use super::queue::{Finish, Pause, Queue};
 use super::shutdown::Shutdown;
+use super::sources::Source;
 use super::store::NotSynced;
 use crate::client::{self, BreakerState, BreakerWatch, Environment};
 use slots::Slots;
@@ -97,6 +99,14 @@ pub struct ControllerOptions {
     pub deadline: Duration,
     /// Chance for the runs' trace ids.
     pub environment: Environment,
+    /// The coalescing window: a change below [`Priority::High`](super::Priority::High) runs no sooner
+    /// than this after the start of its key's last run, and all that come meanwhile run once. The
+    /// first change after a quiet time runs at once, and none waits longer than the window, however
+    /// many follow. Delays and retries that runs ask for keep their own time.
+    ///
+    /// None by default: a window spares runs where a child's changes come in bursts and the last
+    /// counts (design: 1 s, classically 5 s), but what comes second in one may be what matters.
+    pub window: Duration,
 }
 
 impl Default for ControllerOptions {
@@ -105,18 +115,25 @@ impl Default for ControllerOptions {
             workers: 8,
             deadline: Duration::from_mins(2),
             environment: Environment::system(),
+            window: Duration::ZERO,
         }
     }
 }
 
 /// Serves a queue with a reconciler.
 pub struct Controller<R> {
+    pool: Pool<R>,
+    breaker: Option<BreakerWatch>,
+    sources: Vec<Source>,
+}
+
+/// What the workers share.
+struct Pool<R> {
     name: &'static str,
     queue: Queue,
     reconciler: Arc<R>,
     options: ControllerOptions,
     slots: Arc<Slots>,
-    breaker: Option<BreakerWatch>,
 }
 
 /// How a run ended, as its metric names it.
@@ -139,15 +156,27 @@ impl<R: Reconciler> Controller<R> {
             workers: options.workers.max(1),
             ..options
         };
+        queue.set_window(options.window);
         let slots = Arc::new(Slots::new(options.workers));
         Self {
-            name,
-            queue,
-            reconciler,
-            options,
-            slots,
+            pool: Pool {
+                name,
+                queue,
+                reconciler,
+                options,
+                slots,
+            },
             breaker: None,
+            sources: Vec::new(),
         }
+    }
+
+    /// Adds a source of keys besides the watches; see [`sources`](super::sources). It is fed from as
+    /// long as the controller runs.
+    #[must_use]
+    pub fn with_source(mut self, source: Source) -> Self {
+        self.sources.push(source);
+        self
     }
 
     /// Starts no reconcile while the client's circuit breaker is open.
@@ -159,11 +188,12 @@ impl<R: Reconciler> Controller<R> {
     /// Registers the liveness of the workers, which names a run that ignores its deadline.
     #[must_use]
     pub fn with_health(self, health: &Health) -> Self {
-        let (slots, deadline) = (Arc::clone(&self.slots), self.options.deadline);
-        health.liveness(format!("workers-{}", self.name), move || {
+        let pool = &self.pool;
+        let (slots, deadline) = (Arc::clone(&pool.slots), pool.options.deadline);
+        health.liveness(format!("workers-{}", pool.name), move || {
             slots.check(Instant::now(), deadline)
         });
-        let queue = self.queue.clone();
+        let queue = pool.queue.clone();
         health.collector(move || queue.measure());
         self
     }
@@ -173,27 +203,31 @@ impl<R: Reconciler> Controller<R> {
     /// of keys that were running or ready.
     pub async fn run(self, shutdown: Shutdown, grace: Duration) -> usize {
         let mut workers = JoinSet::new();
-        let queue = self.queue.clone();
-        let breaker = self.breaker.clone();
-        let count = self.options.workers;
-        let controller = Arc::new(self);
-        for slot in 0..count {
-            workers.spawn(Arc::clone(&controller).work(slot));
+        let Self {
+            pool,
+            breaker,
+            sources,
+        } = self;
+        let queue = pool.queue.clone();
+        let pool = Arc::new(pool);
+        for slot in 0..pool.options.workers {
+            workers.spawn(Arc::clone(&pool).work(slot));
         }
         tokio::select! {
             biased;
             () = shutdown.triggered() => {}
             () = queue.drive_timer() => {}
             () = follow_breaker(&queue, breaker) => {}
+            () = feed(&queue, sources) => {}
             () = join(&mut workers) => {}
         }
         queue.drain();
         let finished = timeout(grace, join(&mut workers)).await;
         let left = queue.left();
         if finished.is_err() {
-            let running = controller.slots.running();
+            let running = pool.slots.running();
             tracing::warn!(
-                controller = controller.name,
+                controller = pool.name,
                 ?running,
                 "reconciles were cut short"
             );
@@ -201,7 +235,9 @@ impl<R: Reconciler> Controller<R> {
         }
         left.running + left.queued
     }
+}
 
+impl<R: Reconciler> Pool<R> {
     /// One worker's life.
     async fn work(self: Arc<Self>, slot: usize) {
         let duration = metrics::histogram!(metric::RECONCILE_DURATION, "controller" => self.name);
@@ -278,6 +314,12 @@ async fn follow_breaker(queue: &Queue, breaker: Option<BreakerWatch>) {
         }
         state = breaker.changed_from(state).await;
     }
+}
+
+/// Adds what the sources give. Never ends.
+async fn feed(queue: &Queue, sources: Vec<Source>) {
+    join_all(sources.into_iter().map(|source| source.feed(queue.clone()))).await;
+    std::future::pending::<()>().await;
 }
 
 /// Waits for all workers. A panic of one is none of a reconcile's but a bug here: it goes on up.

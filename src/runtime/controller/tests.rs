@@ -194,6 +194,7 @@ async fn no_reconcile_starts_while_the_breaker_is_open_and_keys_go_on_coalescing
         workers: 4,
         deadline: Duration::from_mins(2),
         environment: client.environment().clone(),
+        ..ControllerOptions::default()
     };
     let controller = Controller::new("test", queue.clone(), Arc::clone(&reconciler), options)
         .with_breaker(client.breaker());
@@ -221,4 +222,33 @@ async fn no_reconcile_starts_while_the_breaker_is_open_and_keys_go_on_coalescing
     shutdown.trigger();
     run.await.unwrap();
     assert_eq!(reconciler.runs("a").len(), 1, "once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_within_the_window_run_once_at_its_end_and_the_spec_waits_for_none() {
+    let queue = Queue::new("test", &Environment::system());
+    let reconciler = Arc::new(Scripted::default());
+    let options = ControllerOptions {
+        window: Duration::from_secs(5),
+        ..ControllerOptions::default()
+    };
+    let controller = Controller::new("test", queue.clone(), Arc::clone(&reconciler), options);
+    let shutdown = Shutdown::new();
+    let run = tokio::spawn(controller.run(shutdown.clone(), Duration::ZERO));
+    let begun = Instant::now();
+    for tenth in 0..120_u64 {
+        let priority = if tenth == 80 {
+            Priority::High
+        } else {
+            Priority::Normal
+        };
+        queue.add(key("a"), priority);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let runs = reconciler.runs("a").into_iter();
+    let runs: Vec<_> = runs.map(|at| (at - begun).as_secs()).collect();
+    assert_eq!(runs, [0, 5, 8, 13]);
+    shutdown.trigger();
+    run.await.unwrap();
 }

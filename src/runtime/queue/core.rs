@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::entries::{Again, Entries, Hashes, Place};
+use super::linked::{Id, List};
 use super::ready::Ready;
 use super::retry::Retry;
 use super::words::{Finish, Item, Left, Pause, Priority};
 use crate::client::Jitter;
 use crate::runtime::ObjectKey;
-use crate::runtime::hash::Map;
 
-/// An item that waited longer than this goes before higher ones, but only once in
-/// [`AGED_TURN`] times: so lower items are not starved, and an old backlog does not starve the rest.
+/// Once an item stood longer than this among those of its priority, these go before higher ones, but
+/// only once in [`AGED_TURN`] times, and of two such priorities that of the oldest item: so lower
+/// items are not starved, and an old backlog does not starve the rest.
 pub(super) const AGE_LIMIT: Duration = Duration::from_secs(5);
-const AGED_TURN: u8 = 4;
+pub(super) const AGED_TURN: u8 = 4;
 
 /// Retries at once after conflicts in a row; then a conflict backs off as any failure.
 pub(super) const CONFLICT_RETRIES: u8 = 5;
@@ -26,15 +28,18 @@ pub(super) const INTERRUPTED: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Core {
-    /// Every key that is ready, waiting or running; nothing else is remembered.
-    entries: Map<ObjectKey, Entry>,
+    /// Every key that is ready, waiting, running or resting; nothing else is remembered.
+    entries: Entries,
     /// In the order they are handed out.
     ready: Ready,
     /// By the time they become ready.
-    waiting: BTreeMap<(Instant, u64), ObjectKey>,
+    waiting: BTreeMap<(Instant, u64), Id>,
+    /// Keys that nobody asks for but whose window is open, by its end.
+    resting: BTreeMap<(Instant, u64), Id>,
     /// Keys that are on a worker.
-    running: usize,
-    /// Number of the next place in `ready` or `waiting`.
+    running: List,
+    busy: usize,
+    /// Number of the next place in `waiting` or `resting`.
     ticket: u64,
     /// Items handed out since an aged one went first.
     since_aged: u8,
@@ -42,49 +47,11 @@ pub(super) struct Core {
     paused: [bool; 2],
     draining: bool,
     jitter: Jitter,
-}
-
-#[derive(Debug)]
-struct Entry {
-    place: Place,
-    /// The highest priority asked for since the key was handed out last.
-    priority: Priority,
-    /// Present after a failed run, until one succeeds.
-    retry: Option<Box<Retry>>,
-    /// Conflicts in a row.
-    conflicts: u8,
-}
-
-#[derive(Debug)]
-enum Place {
-    Ready {
-        ticket: u64,
-        since: Instant,
-    },
-    Waiting {
-        at: Instant,
-        ticket: u64,
-    },
-    Running {
-        since: Instant,
-        again: Option<Again>,
-    },
-}
-
-/// What was asked for while the key runs.
-#[derive(Clone, Copy, Debug)]
-struct Again {
-    at: Instant,
-    priority: Priority,
-}
-
-impl Again {
-    fn merge(earlier: Option<Self>, at: Instant, priority: Priority) -> Self {
-        earlier.map_or(Self { at, priority }, |earlier| Self {
-            at: earlier.at.min(at),
-            priority: earlier.priority.max(priority),
-        })
-    }
+    /// How long after the start of a key's run its next one for a change that is not urgent may start.
+    window: Duration,
+    /// The latest time that was told. Callers read their clocks before they take turns, so that one
+    /// may tell an earlier time than the one before it: none goes back.
+    latest: Option<Instant>,
 }
 
 /// When a key that is asked for at `at` may run: one that failed is held, unless it is urgent.
@@ -95,58 +62,96 @@ fn held(retry: Option<&Retry>, at: Instant, priority: Priority) -> Instant {
     }
 }
 
-/// Whether a ready key is still in the place that it got this ticket for.
-fn holds(entries: &Map<ObjectKey, Entry>, ticket: u64, key: &ObjectKey) -> bool {
-    entries.get(key).is_some_and(
-        |entry| matches!(entry.place, Place::Ready { ticket: now, .. } if now == ticket),
-    )
-}
-
 impl Core {
     pub(super) fn new(jitter: Jitter) -> Self {
         Self {
-            entries: Map::default(),
+            entries: Entries::default(),
             ready: Ready::default(),
             waiting: BTreeMap::new(),
-            running: 0,
+            resting: BTreeMap::new(),
+            running: List::default(),
+            busy: 0,
             ticket: 0,
             since_aged: 0,
             paused: [false; 2],
             draining: false,
             jitter,
+            window: Duration::ZERO,
+            latest: None,
         }
     }
 
-    /// Asks for a run of `key` as soon as may be: at once, but not before a failed key's hold is
-    /// over unless the priority is High. Returns whether the key became ready by this call.
-    pub(super) fn add(&mut self, now: Instant, key: ObjectKey, priority: Priority) -> bool {
-        self.ask(now, key, now, priority)
+    pub(super) fn set_window(&mut self, window: Duration) {
+        self.window = window;
+    }
+
+    fn clock(&mut self, now: Instant) -> Instant {
+        let now = self.latest.map_or(now, |latest| latest.max(now));
+        self.latest = Some(now);
+        now
+    }
+
+    /// Asks for a run of `key` as soon as may be: at once, but unless the priority is High not before
+    /// the window of its last run ends nor before a failed key's hold is over. No later change moves
+    /// that time on. Returns whether the key became ready by this call.
+    pub(super) fn add(
+        &mut self,
+        now: Instant,
+        key: ObjectKey,
+        hashes: Hashes,
+        priority: Priority,
+    ) -> bool {
+        let now = self.clock(now);
+        self.forget(now);
+        let id = self.entry(key, hashes);
+        let at = match self.entries[id].started {
+            Some(started) if priority < Priority::High => now.max(started + self.window),
+            _ => now,
+        };
+        self.ask(now, id, at, priority)
     }
 
     /// Asks for a run of `key` in `delay`. The earliest time asked for wins.
-    pub(super) fn add_after(&mut self, now: Instant, key: ObjectKey, delay: Duration) -> bool {
-        self.ask(now, key, now + delay, Priority::Normal)
+    pub(super) fn add_after(
+        &mut self,
+        now: Instant,
+        key: ObjectKey,
+        hashes: Hashes,
+        delay: Duration,
+    ) -> bool {
+        let now = self.clock(now);
+        let id = self.entry(key, hashes);
+        self.ask(now, id, now + delay, Priority::Normal)
     }
 
-    fn ask(&mut self, now: Instant, key: ObjectKey, at: Instant, priority: Priority) -> bool {
-        let Some(entry) = self.entries.get_mut(&key) else {
-            return self.place(now, key, at, priority, None, 0);
-        };
+    /// The entry of a key, idle if it is new.
+    fn entry(&mut self, key: ObjectKey, hashes: Hashes) -> Id {
+        let ready = &mut self.ready;
+        self.entries.of(key, hashes, |key| ready.join(key, hashes))
+    }
+
+    fn ask(&mut self, now: Instant, id: Id, at: Instant, priority: Priority) -> bool {
+        let entry = &mut self.entries[id];
         match &mut entry.place {
-            Place::Running { again, .. } => {
+            Place::Idle => {
+                entry.priority = priority;
+                self.place(now, id, at)
+            }
+            Place::Resting { until, ticket } => {
+                self.resting.remove(&(*until, *ticket));
+                entry.priority = priority;
+                self.place(now, id, at)
+            }
+            Place::Running { again } => {
                 *again = Some(Again::merge(*again, at, priority));
                 false
             }
-            Place::Ready { ticket, .. } => {
+            Place::Ready { .. } => {
                 if at <= now && priority > entry.priority {
                     // Goes to the end of the level it rises to.
-                    *ticket = self.ticket;
-                    self.ticket += 1;
-                    let before = std::mem::replace(&mut entry.priority, priority);
-                    self.ready.push(priority, self.ticket - 1, key);
-                    let entries = &self.entries;
-                    self.ready
-                        .leave(before, |ticket, key| holds(entries, ticket, key));
+                    self.ready.remove(&mut self.entries, id);
+                    self.entries[id].priority = priority;
+                    self.ready.push(&mut self.entries, id);
                 }
                 false
             }
@@ -156,140 +161,153 @@ impl Core {
             } => {
                 let at = held(entry.retry.as_deref(), at, priority).min(*planned);
                 self.waiting.remove(&(*planned, *ticket));
-                let priority = priority.max(entry.priority);
-                let (retry, conflicts) = (entry.retry.take(), entry.conflicts);
-                self.place(now, key, at, priority, retry, conflicts)
+                entry.priority = priority.max(entry.priority);
+                self.place(now, id, at)
             }
         }
     }
 
     /// Puts a key that is nowhere (any more) where `at` says. Returns whether it is ready.
-    fn place(
-        &mut self,
-        now: Instant,
-        key: ObjectKey,
-        at: Instant,
-        priority: Priority,
-        retry: Option<Box<Retry>>,
-        conflicts: u8,
-    ) -> bool {
-        let ticket = self.ticket;
+    fn place(&mut self, now: Instant, id: Id, at: Instant) -> bool {
+        if at <= now {
+            self.entries[id].place = Place::Ready { since: now };
+            self.ready.push(&mut self.entries, id);
+            return true;
+        }
+        let ticket = self.next_ticket();
+        self.waiting.insert((at, ticket), id);
+        self.entries[id].place = Place::Waiting { at, ticket };
+        false
+    }
+
+    fn next_ticket(&mut self) -> u64 {
         self.ticket += 1;
-        let ready = at <= now;
-        let place = if ready {
-            self.ready.push(priority, ticket, key.clone());
-            Place::Ready { ticket, since: now }
-        } else {
-            self.waiting.insert((at, ticket), key.clone());
-            Place::Waiting { at, ticket }
-        };
-        let entry = Entry {
-            place,
-            priority,
-            retry,
-            conflicts,
-        };
-        self.entries.insert(key, entry);
-        ready
+        self.ticket
+    }
+
+    /// Forgets keys whose window is over. No timer runs for it: what is left of the last keys goes
+    /// with the next change or look.
+    fn forget(&mut self, now: Instant) {
+        while let Some(first) = self.resting.first_entry() {
+            if first.key().0 > now {
+                break;
+            }
+            let id = first.remove();
+            self.drop_entry(id);
+        }
+    }
+
+    fn drop_entry(&mut self, id: Id) {
+        self.ready.quit(self.entries[id].lane);
+        self.entries.remove(id);
     }
 
     /// Makes ready what is due. Returns how many keys became ready.
     pub(super) fn promote(&mut self, now: Instant) -> usize {
+        let now = self.clock(now);
+        self.forget(now);
         let mut promoted = 0;
         while let Some(first) = self.waiting.first_entry() {
-            let (at, ticket) = *first.key();
+            let (at, _) = *first.key();
             if at > now {
                 break;
             }
-            let key = first.remove();
-            if let Some(entry) = self.entries.get_mut(&key) {
-                entry.place = Place::Ready { ticket, since: at };
-                self.ready.push(entry.priority, ticket, key);
-                promoted += 1;
-            }
+            let id = first.remove();
+            self.entries[id].place = Place::Ready { since: at };
+            self.ready.push(&mut self.entries, id);
+            promoted += 1;
         }
         promoted
+    }
+
+    /// Whether keys are handed out now, if any are ready.
+    pub(super) fn is_open(&self) -> bool {
+        !(self.draining || self.paused.contains(&true))
     }
 
     /// Hands out the next key, which is then on a worker until [`done`](Self::done). `None` when
     /// nothing is ready, and while paused or draining. Call [`promote`](Self::promote) first.
     pub(super) fn take(&mut self, now: Instant) -> Option<Item> {
-        if self.paused.contains(&true) || self.draining {
+        if !self.is_open() {
             return None;
         }
+        let now = self.clock(now);
         let priority = self.next_priority(now)?;
-        let key = self.ready.pop(priority)?;
-        let entry = self.entries.get_mut(&key)?;
-        let running = Place::Running {
-            since: now,
-            again: None,
+        let id = self.ready.pop(&mut self.entries, priority)?;
+        let entry = &mut self.entries[id];
+        let waited = match entry.place {
+            Place::Ready { since } => now.saturating_duration_since(since),
+            _ => Duration::ZERO,
         };
-        let waited = match std::mem::replace(&mut entry.place, running) {
-            Place::Ready { since, .. } => now.saturating_duration_since(since),
-            Place::Waiting { .. } | Place::Running { .. } => Duration::ZERO,
-        };
-        self.running += 1;
+        entry.place = Place::Running { again: None };
+        entry.started = Some(now);
+        let key = entry.key.clone();
+        self.running
+            .push(&mut self.entries.slab, id, |entry| &mut entry.age);
+        self.busy += 1;
         Some(Item { key, waited })
     }
 
-    /// The priority whose first key is next.
+    /// The priority that is next.
     fn next_priority(&mut self, now: Instant) -> Option<Priority> {
         let highest = self.ready.highest()?;
-        let entries = &self.entries;
-        let valid = |ticket, key: &ObjectKey| holds(entries, ticket, key);
         self.since_aged = self.since_aged.saturating_add(1);
         if self.since_aged >= AGED_TURN {
-            for priority in [Priority::Low, Priority::Normal] {
-                let first = self.ready.first(priority, valid);
-                let aged = first.and_then(|key| match entries.get(key)?.place {
-                    Place::Ready { since, .. } => Some(since + AGE_LIMIT <= now),
-                    _ => None,
-                });
-                if aged == Some(true) {
-                    if priority != highest {
-                        self.since_aged = 0;
-                    }
-                    return Some(priority);
+            let oldest = [Priority::Normal, Priority::Low]
+                .into_iter()
+                .filter_map(|level| Some((self.ready.oldest(&self.entries, level)?, level)))
+                .min_by_key(|(since, _)| *since);
+            if let Some((since, level)) = oldest
+                && since + AGE_LIMIT <= now
+            {
+                if level != highest {
+                    self.since_aged = 0;
                 }
+                return Some(level);
             }
         }
-        self.ready.first(highest, valid)?;
         Some(highest)
     }
 
-    /// Takes a key back from its worker. Returns after how long it is ready again, if at all.
+    /// Takes a key back from its worker. Returns after how long it is ready again, if at all. Asks
+    /// for the time only if it matters: most runs end with nothing more to do, and reading a clock
+    /// costs as much as all else here.
     pub(super) fn done(
         &mut self,
-        now: Instant,
+        clock: impl FnOnce() -> Instant,
         key: &ObjectKey,
+        hashes: Hashes,
         finish: Finish,
     ) -> Option<Duration> {
-        let Place::Running { .. } = self.entries.get(key)?.place else {
+        let id = self.entries.find(key, hashes)?;
+        let Place::Running { mut again } = self.entries[id].place else {
             return None;
         };
-        let entry = self.entries.remove(key)?;
-        let Place::Running {
-            since: started,
-            mut again,
-        } = entry.place
-        else {
+        self.running
+            .remove(&mut self.entries.slab, id, |entry| &mut entry.age);
+        self.busy -= 1;
+        let over = matches!(finish, Finish::Success | Finish::Permanent);
+        if over && again.is_none() && self.window.is_zero() {
+            self.drop_entry(id);
             return None;
-        };
-        self.running -= 1;
-        let mut retry = entry.retry;
-        let mut conflicts = 0;
+        }
+        let now = self.clock(clock());
+        let entry = &mut self.entries[id];
+        let started = entry.started.unwrap_or(now);
+        let mut retry = entry.retry.take();
+        let conflicts = std::mem::take(&mut entry.conflicts);
         match finish {
             Finish::Success | Finish::Permanent => retry = None,
             Finish::SuccessAfter(delay) => {
                 retry = None;
                 again = Some(Again::merge(again, now + delay, Priority::Normal));
             }
-            Finish::Conflict if entry.conflicts < CONFLICT_RETRIES => {
-                conflicts = entry.conflicts + 1;
+            Finish::Conflict if conflicts < CONFLICT_RETRIES => {
+                entry.conflicts = conflicts + 1;
                 again = Some(Again::merge(again, now, entry.priority));
             }
             Finish::Interrupted => {
-                conflicts = entry.conflicts;
+                entry.conflicts = conflicts;
                 let asked = again.map(|asked| Again {
                     at: held(retry.as_deref(), asked.at, asked.priority),
                     ..asked
@@ -298,7 +316,7 @@ impl Core {
                 again = Some(Again::merge(asked, at, entry.priority));
             }
             Finish::Failed | Finish::Conflict => {
-                conflicts = entry.conflicts;
+                entry.conflicts = conflicts;
                 let mut failed = retry.unwrap_or_default();
                 failed.failed(started, now, &mut self.jitter);
                 let mut at = failed.until();
@@ -311,8 +329,20 @@ impl Core {
                 retry = Some(failed);
             }
         }
-        let again = again?;
-        self.place(now, key.clone(), again.at, again.priority, retry, conflicts);
+        entry.retry = retry;
+        let Some(again) = again else {
+            let until = started + self.window;
+            if until > now {
+                let ticket = self.next_ticket();
+                self.resting.insert((until, ticket), id);
+                self.entries[id].place = Place::Resting { until, ticket };
+            } else {
+                self.drop_entry(id);
+            }
+            return None;
+        };
+        self.entries[id].priority = again.priority;
+        self.place(now, id, again.at);
         Some(again.at.saturating_duration_since(now))
     }
 
@@ -332,7 +362,7 @@ impl Core {
 
     pub(super) fn left(&self) -> Left {
         Left {
-            running: self.running,
+            running: self.busy,
             queued: self.ready.len(),
         }
     }
@@ -349,27 +379,13 @@ impl Core {
 
     /// When each running key was handed out.
     pub(super) fn running_since(&self) -> impl Iterator<Item = Instant> {
-        self.entries.values().filter_map(|entry| match entry.place {
-            Place::Running { since, .. } => Some(since),
-            _ => None,
-        })
+        let running = self.running.iter(&self.entries.slab, |entry| &entry.age);
+        running.filter_map(|entry| entry.started)
     }
 
-    /// End of a failed key's backoff.
     #[cfg(test)]
-    pub(super) fn until(&self, key: &ObjectKey) -> Option<Instant> {
-        self.entries
-            .get(key)?
-            .retry
-            .as_ref()
-            .map(|retry| retry.until())
-    }
-
-    /// Failed runs of a key that count: those after an elapsed backoff.
-    #[cfg(test)]
-    pub(super) fn failures(&self, key: &ObjectKey) -> u32 {
-        let retry = self.entries.get(key).and_then(|entry| entry.retry.as_ref());
-        retry.map_or(0, |retry| retry.failures())
+    pub(super) fn parts(&self) -> (&Entries, &Ready) {
+        (&self.entries, &self.ready)
     }
 }
 

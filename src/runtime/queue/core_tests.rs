@@ -1,14 +1,15 @@
 use super::*;
+use crate::runtime::queue::alone::Alone;
 
 fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
-fn core() -> (Core, Instant) {
-    (Core::new(Jitter::seeded(3)), Instant::now())
+fn core() -> (Alone, Instant) {
+    (Alone::new(Jitter::seeded(3)), Instant::now())
 }
 
-fn take(core: &mut Core, now: Instant) -> Option<String> {
+fn take(core: &mut Alone, now: Instant) -> Option<String> {
     core.promote(now);
     core.take(now).map(|item| item.key.name.to_string())
 }
@@ -118,7 +119,7 @@ fn a_permanent_failure_waits_for_a_change() {
     core.add(now, key("a"), Priority::Normal);
     take(&mut core, now).unwrap();
     assert_eq!(core.done(now, &key("a"), Finish::Permanent), None);
-    assert!(core.entries.is_empty(), "and nothing of it is kept");
+    assert!(core.is_empty(), "and nothing of it is kept");
     core.add(now, key("a"), Priority::Low);
     assert!(take(&mut core, now).is_some());
 }
@@ -127,7 +128,7 @@ fn a_permanent_failure_waits_for_a_change() {
 #[test]
 fn an_interrupted_run_ends_no_hold() {
     let (now, a) = (Instant::now(), ObjectKey::new("ns", "a"));
-    let mut core = Core::new(Jitter::seeded(0));
+    let mut core = Alone::new(Jitter::seeded(0));
     core.add(now, a.clone(), Priority::Low);
     core.take(now).unwrap();
     core.add(now, a.clone(), Priority::High);
@@ -142,4 +143,63 @@ fn an_interrupted_run_ends_no_hold() {
     assert!(!core.add(now, a.clone(), Priority::Low), "held");
     assert_eq!(core.next_due(), Some(until));
     assert!(core.add(now, a, Priority::High), "urgent");
+}
+
+#[test]
+fn cr_3261_one_tenants_many_do_not_delay_anothers_first() {
+    let (mut core, now) = core();
+    for i in 0..10_000 {
+        let key = ObjectKey::new("a", &i.to_string());
+        core.add(now, key, Priority::Normal);
+    }
+    take(&mut core, now).unwrap();
+    core.add(now, ObjectKey::new("b", "first"), Priority::Normal);
+    core.add(now, ObjectKey::new("b", "second"), Priority::Normal);
+    let order: Vec<_> = std::iter::from_fn(|| take(&mut core, now)).collect();
+    assert_eq!(order[..5], ["1", "first", "2", "second", "3"]);
+    assert_eq!(order.len(), 10_001);
+}
+
+/// Also where only aged items of a level get their turn.
+#[test]
+fn tenants_take_turns_behind_higher_items_too() {
+    let (mut core, mut now) = core();
+    for i in 0..1000 {
+        core.add(now, ObjectKey::new("a", &i.to_string()), Priority::Low);
+    }
+    now += AGE_LIMIT;
+    core.add(now, ObjectKey::new("b", "other"), Priority::Low);
+    let mut low = Vec::new();
+    for i in 0..20 {
+        core.add(now, key(&format!("high{i}")), Priority::High);
+        low.extend(take(&mut core, now).filter(|name| !name.starts_with("high")));
+    }
+    assert_eq!(low[..3], ["0", "other", "1"]);
+}
+
+#[test]
+fn a_namespace_whose_keys_are_done_leaves_nothing_behind() {
+    let (mut core, now) = core();
+    for i in 0..1000 {
+        let key = ObjectKey::new(&format!("ns{i}"), "a");
+        core.add(now, key.clone(), Priority::Normal);
+        core.promote(now);
+        core.take(now).unwrap();
+        assert_eq!(core.parts().1.namespaces(), 1);
+        core.done(now, &key, Finish::Success);
+    }
+    assert_eq!(core.parts().1.namespaces(), 0);
+    assert!(core.is_empty());
+}
+
+/// Clocks are read before the lock is taken: a later caller may tell an earlier time.
+#[test]
+fn a_time_that_goes_back_keeps_nothing_waiting() {
+    let (mut core, start) = core();
+    core.add(start, key("a"), Priority::Normal);
+    take(&mut core, start).unwrap();
+    core.add(start + Duration::from_nanos(5), key("a"), Priority::Normal);
+    let again = core.done(start, &key("a"), Finish::Success);
+    assert_eq!(again, Some(Duration::ZERO));
+    assert_eq!(core.ready(), 1, "and not for a timer to find");
 }

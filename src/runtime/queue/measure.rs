@@ -31,19 +31,8 @@ impl Measures {
         }
     }
 
-    pub(super) fn added(&self, count: usize) {
-        if count > 0 {
-            self.adds.increment(count as u64);
-        }
-    }
-
-    pub(super) fn depth(&self, ready: usize) {
-        self.depth.set(ready as f64);
-    }
-
-    pub(super) fn taken(&self, item: &Item, ready: usize) {
+    pub(super) fn taken(&self, item: &Item) {
         self.queued.record(item.waited.as_secs_f64());
-        self.depth(ready);
     }
 
     pub(super) fn done(&self, finish: Finish, worked: Duration) {
@@ -53,7 +42,17 @@ impl Measures {
         }
     }
 
-    pub(super) fn running(&self, now: Instant, since: impl Iterator<Item = Instant>) {
+    /// How things stand at `now`: times that a key became ready, keys that are, and since when each
+    /// of those that run does. These are told when asked for, so that no add pays for them.
+    pub(super) fn now(
+        &self,
+        now: Instant,
+        adds: u64,
+        ready: usize,
+        since: impl Iterator<Item = Instant>,
+    ) {
+        self.adds.absolute(adds);
+        self.depth.set(ready as f64);
         let mut sum = Duration::ZERO;
         let mut longest = Duration::ZERO;
         for since in since {

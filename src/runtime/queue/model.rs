@@ -1,63 +1,23 @@
 //! The queue's core against a naive reference that remembers every ask.
+//!
+//! What it holds the core to, for any history: a key is never on two workers; nothing asked for is
+//! lost; the highest priority goes first, and an older lower one every fourth time; namespaces take
+//! turns, and in each the first come is first; no delay ends early, and a window ends when it must
+//! however many changes come; the counts are exact, drained or not, and what is done is forgotten.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
 use tokio::time::Instant;
 
-use super::core::{AGE_LIMIT, CONFLICT_RETRIES, Core, INTERRUPTED};
+use super::alone::Alone;
+use super::core::{AGE_LIMIT, AGED_TURN, CONFLICT_RETRIES, INTERRUPTED};
+use super::ops::{KEYS, Op, name, op};
 use super::retry::{BACKOFF_CAP, BACKOFF_INITIAL, HOLD_LIMIT};
 use super::{Finish, Pause, Priority};
 use crate::client::Jitter;
 use crate::runtime::ObjectKey;
-
-#[derive(Clone, Debug)]
-enum Op {
-    Add(u8, Priority),
-    AddAfter(u8, Duration),
-    Take,
-    /// The n-th running key (modulo) ends.
-    Done(usize, Finish),
-    Advance(Duration),
-    Pause(bool),
-}
-
-fn duration() -> impl Strategy<Value = Duration> {
-    prop_oneof![
-        Just(Duration::ZERO),
-        (1_u64..20).prop_map(Duration::from_millis),
-        (20_u64..3000).prop_map(Duration::from_millis),
-        (3_u64..900).prop_map(Duration::from_secs),
-    ]
-}
-
-fn priority() -> impl Strategy<Value = Priority> {
-    prop_oneof![
-        Just(Priority::Low),
-        Just(Priority::Normal),
-        Just(Priority::High)
-    ]
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    let finish = prop_oneof![
-        2 => Just(Finish::Success),
-        1 => duration().prop_map(Finish::SuccessAfter),
-        1 => Just(Finish::Permanent),
-        2 => Just(Finish::Conflict),
-        2 => Just(Finish::Interrupted),
-        5 => Just(Finish::Failed),
-    ];
-    prop_oneof![
-        4 => (0_u8..4, priority()).prop_map(|(key, priority)| Op::Add(key, priority)),
-        2 => (0_u8..4, duration()).prop_map(|(key, delay)| Op::AddAfter(key, delay)),
-        6 => Just(Op::Take),
-        6 => (0_usize..4, finish).prop_map(|(nth, finish)| Op::Done(nth, finish)),
-        4 => duration().prop_map(Op::Advance),
-        1 => any::<bool>().prop_map(Op::Pause),
-    ]
-}
 
 /// A key as the reference sees it: every ask since it was handed out last.
 #[derive(Clone, Debug, Default)]
@@ -71,6 +31,10 @@ struct Model {
     passed_over: Option<Instant>,
     conflicts: u8,
     ready_since: Option<Instant>,
+    /// Since when it stands in the line of this priority: the operation, and the time.
+    line: Option<(Priority, usize, Instant)>,
+    /// When it was handed out last.
+    last_start: Option<Instant>,
 }
 
 impl Model {
@@ -81,6 +45,14 @@ impl Model {
             _ => at,
         };
         self.asks.iter().map(at).min()
+    }
+
+    /// When a change that comes now may run at the earliest, but for a hold.
+    fn opens(&self, now: Instant, priority: Priority, window: Duration) -> Instant {
+        match self.last_start {
+            Some(start) if priority < Priority::High => now.max(start + window),
+            _ => now,
+        }
     }
 
     fn is_ready(&self, now: Instant) -> bool {
@@ -106,15 +78,22 @@ impl Model {
     }
 }
 
-fn name(key: u8) -> ObjectKey {
-    ObjectKey::new("ns", &key.to_string())
-}
+type Namespace = std::sync::Arc<str>;
 
 struct World {
-    core: Core,
+    core: Alone,
     models: BTreeMap<ObjectKey, Model>,
     now: Instant,
     paused: bool,
+    window: Duration,
+    /// The time at the last check.
+    checked: Instant,
+    /// Operations so far.
+    step: usize,
+    /// Namespaces handed out while another one had a key of the same priority ready, by that one.
+    passed: BTreeMap<(Priority, Namespace), BTreeSet<Namespace>>,
+    /// Keys handed out in a row while an aged one of a lower priority was ready.
+    missed: u8,
 }
 
 impl World {
@@ -133,10 +112,64 @@ impl World {
         prop_assert!(model.running.is_none(), "on two workers");
         prop_assert!(model.is_ready(now), "handed out too early");
         let since = model.ready_since.expect("ready keys have a time");
-        prop_assert!(Some(model.priority()) == highest || now - since >= AGE_LIMIT);
-        model.running = Some((now, model.priority()));
+        let (priority, _, _) = model.line.expect("ready keys stand in a line");
+        prop_assert_eq!(priority, model.priority());
+        self.turn(&item.key, priority, highest)?;
+        let model = self.models.get_mut(&item.key).expect("known key");
+        prop_assert_eq!(item.waited, now - since);
+        model.running = Some((now, priority));
+        model.last_start = Some(now);
         model.asks.clear();
+        (model.line, model.ready_since) = (None, None);
         Ok(true)
+    }
+
+    /// Whether it was this key's turn.
+    fn turn(
+        &mut self,
+        key: &ObjectKey,
+        priority: Priority,
+        highest: Option<Priority>,
+    ) -> Result<(), TestCaseError> {
+        let now = self.now;
+        // Priorities of which a key is old, and of which one has stood in its line for so long.
+        let (mut aged, mut due) = (BTreeSet::new(), BTreeSet::new());
+        let mut waiting = BTreeSet::new();
+        let mine = self.models[key].line;
+        for (other, model) in &self.models {
+            let Some(line) = model.line else { continue };
+            if model
+                .ready_since
+                .is_some_and(|since| now - since >= AGE_LIMIT)
+            {
+                aged.insert(line.0);
+            }
+            if now - line.2 >= AGE_LIMIT {
+                due.insert(line.0);
+            }
+            if line.0 != priority {
+                continue;
+            }
+            if other.namespace == key.namespace {
+                prop_assert!(mine <= Some(line), "not first come, first served");
+            } else {
+                waiting.insert(other.namespace.clone());
+            }
+        }
+        for other in waiting {
+            let passed = self.passed.entry((priority, other.clone())).or_default();
+            let first = passed.insert(key.namespace.clone());
+            prop_assert!(first, "{other} waits for two of {}", key.namespace);
+        }
+        self.passed.remove(&(priority, key.namespace.clone()));
+        prop_assert!(Some(priority) == highest || aged.contains(&priority));
+        let overtaken = due.iter().any(|level| *level < priority) && !aged.contains(&priority);
+        self.missed = if overtaken { self.missed + 1 } else { 0 };
+        prop_assert!(
+            self.missed < AGED_TURN,
+            "an aged key is passed over too often"
+        );
+        Ok(())
     }
 
     fn done(&mut self, nth: usize, finish: Finish) -> Result<(), TestCaseError> {
@@ -211,14 +244,28 @@ impl World {
 
     fn check(&mut self) -> Result<(), TestCaseError> {
         self.core.promote(self.now);
-        let now = self.now;
+        let (now, step) = (self.now, self.step);
+        let checked = std::mem::replace(&mut self.checked, now);
         for model in self.models.values_mut() {
             model.ready_since = match model.ready_since {
                 _ if !model.is_ready(now) => None,
                 Some(since) => Some(since),
-                None => model.at().map(|at| at.min(now)),
+                // It waited for its time, or was kept until now.
+                None => model.at().filter(|at| *at > checked).or(Some(now)),
             };
+            model.line = model.ready_since.map(|since| match model.line {
+                Some(line) if line.0 == model.priority() => line,
+                // It rose.
+                Some(_) => (model.priority(), step, now),
+                None => (model.priority(), step, since),
+            });
         }
+        let lines: BTreeSet<_> = self
+            .models
+            .iter()
+            .filter_map(|(key, model)| Some((model.line?.0, key.namespace.clone())))
+            .collect();
+        self.passed.retain(|line, _| lines.contains(line));
         let idle = || self.models.values().filter(|model| model.running.is_none());
         let ready = idle().filter(|model| model.is_ready(now)).count();
         let due = idle()
@@ -234,10 +281,12 @@ impl World {
     }
 
     fn run(&mut self, op: &Op) -> Result<(), TestCaseError> {
+        self.step += 1;
         match *op {
             Op::Add(key, priority) => {
                 let model = self.models.entry(name(key)).or_default();
-                model.ask(self.now, self.now, priority);
+                let at = model.opens(self.now, priority, self.window);
+                model.ask(self.now, at, priority);
                 self.core.add(self.now, name(key), priority);
             }
             Op::AddAfter(key, delay) => {
@@ -265,13 +314,21 @@ proptest! {
     fn the_core_does_what_the_reference_does(
         ops in proptest::collection::vec(op(), 1..150),
         seed in any::<u64>(),
+        window in prop_oneof![Just(0), Just(0), 1_u64..6000].prop_map(Duration::from_millis),
     ) {
+        let begun = Instant::now();
         let mut world = World {
-            core: Core::new(Jitter::seeded(seed)),
+            core: Alone::new(Jitter::seeded(seed)),
             models: BTreeMap::new(),
-            now: Instant::now(),
+            now: begun,
+            checked: begun,
             paused: false,
+            window,
+            step: 0,
+            passed: BTreeMap::new(),
+            missed: 0,
         };
+        world.core.set_window(window);
         for op in ops {
             world.run(&op)?;
         }
@@ -281,14 +338,16 @@ proptest! {
             world.run(&Op::Advance(BACKOFF_CAP))?;
             while world.take()? {}
             world.check()?;
-            for _ in 0..4 {
+            for _ in 0..KEYS {
                 world.run(&Op::Done(0, Finish::Success))?;
             }
         }
         prop_assert!(world.models.values().all(|m| m.asks.is_empty() && m.running.is_none()));
+        world.run(&Op::Advance(window))?;
+        prop_assert!(world.core.is_empty(), "and nothing is remembered");
         // A drained queue hands out nothing and still counts.
         world.core.drain();
-        world.core.add(world.now, name(9), Priority::High);
+        world.core.add(world.now, name(0), Priority::High);
         prop_assert!(world.core.take(world.now).is_none());
         prop_assert_eq!(world.core.left().queued, 1);
     }

@@ -1,110 +1,164 @@
-//! The keys that are ready, in the order they are handed out: by priority, then first come.
+//! The keys that are ready, in the order they are handed out: by priority, then the namespaces in
+//! turn, then first come.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as Slot;
+use tokio::time::Instant;
 
 use super::Priority;
+use super::entries::{Entries, Hashes, Place};
+use super::linked::{Id, Links, List, Slab};
 use crate::runtime::ObjectKey;
 
-/// Of the places of a level this many may be left behind before it is tidied.
-const LEFT_BEHIND: usize = 64;
-
-/// A queue for each priority. A key that leaves its place other than by being handed out (it rises)
-/// leaves a place behind that no entry knows of: whoever reads a place asks whether it still holds.
+/// A level for each priority, and in it a line for each namespace. The namespaces with keys take
+/// turns: one that comes new waits for one key of each other, however many those have.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     levels: [Level; 3],
+    len: usize,
+    lanes: Slab<Lane>,
+    index: HashTable<Id>,
 }
 
 #[derive(Debug, Default)]
 struct Level {
-    places: VecDeque<(u64, ObjectKey)>,
-    /// Places that hold.
-    live: usize,
+    /// Lanes with keys of this priority; the first has its turn.
+    turns: List,
+    /// All keys of this priority, in the order they became ready.
+    ages: List,
+}
+
+/// A namespace of which an entry exists.
+#[derive(Debug)]
+struct Lane {
+    namespace: Arc<str>,
+    hash: u64,
+    /// Its entries, ready or not: with the last the lane goes.
+    entries: usize,
+    lines: [Line; 3],
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    keys: List,
+    /// Place among the level's turns, while there are keys.
+    turn: Links,
 }
 
 impl Ready {
     /// Keys that are ready.
     pub(super) fn len(&self) -> usize {
-        self.levels.iter().map(|level| level.live).sum()
+        self.len
     }
 
-    /// Puts a key at the end of its priority. Tickets rise.
-    pub(super) fn push(&mut self, priority: Priority, ticket: u64, key: ObjectKey) {
-        let level = &mut self.levels[priority as usize];
-        level.places.push_back((ticket, key));
-        level.live += 1;
-    }
-
-    /// A place of this priority does not hold any more.
-    pub(super) fn leave(&mut self, priority: Priority, holds: impl Fn(u64, &ObjectKey) -> bool) {
-        let level = &mut self.levels[priority as usize];
-        level.live -= 1;
-        if level.places.len() > 2 * level.live + LEFT_BEHIND {
-            level.places.retain(|(ticket, key)| holds(*ticket, key));
-        }
-    }
-
-    /// The first key of this priority.
-    pub(super) fn first(
-        &mut self,
-        priority: Priority,
-        holds: impl Fn(u64, &ObjectKey) -> bool,
-    ) -> Option<&ObjectKey> {
-        let level = &mut self.levels[priority as usize];
-        while let Some((ticket, key)) = level.places.front() {
-            if holds(*ticket, key) {
-                break;
+    /// The lane of a new entry's namespace.
+    pub(super) fn join(&mut self, key: &ObjectKey, hashes: Hashes) -> Id {
+        let (lanes, hash) = (&self.lanes, hashes.namespace);
+        let same = |id: &Id| lanes[*id].namespace == key.namespace;
+        let slot = match self.index.entry(hash, same, |id| lanes[*id].hash) {
+            Slot::Occupied(slot) => {
+                let id = *slot.get();
+                self.lanes[id].entries += 1;
+                return id;
             }
-            level.places.pop_front();
-        }
-        level.places.front().map(|(_, key)| key)
+            Slot::Vacant(slot) => slot,
+        };
+        let id = self.lanes.insert(Lane {
+            namespace: Arc::clone(&key.namespace),
+            hash,
+            entries: 1,
+            lines: Default::default(),
+        });
+        slot.insert(id);
+        id
     }
 
-    /// Takes out the key that [`first`](Self::first) of this priority gives.
-    pub(super) fn pop(&mut self, priority: Priority) -> Option<ObjectKey> {
-        let level = &mut self.levels[priority as usize];
-        let (_, key) = level.places.pop_front()?;
-        level.live -= 1;
-        Some(key)
+    /// An entry of the lane is gone.
+    pub(super) fn quit(&mut self, id: Id) {
+        let lane = &mut self.lanes[id];
+        lane.entries -= 1;
+        if lane.entries > 0 {
+            return;
+        }
+        let hash = lane.hash;
+        if let Ok(slot) = self.index.find_entry(hash, |other| *other == id) {
+            slot.remove();
+        }
+        self.lanes.remove(id);
+    }
+
+    /// Puts a key at the end of the line of its namespace and priority.
+    pub(super) fn push(&mut self, entries: &mut Entries, id: Id) {
+        let entry = &entries[id];
+        let (lane, at) = (entry.lane, entry.priority as usize);
+        let level = &mut self.levels[at];
+        if self.lanes[lane].lines[at].keys.is_empty() {
+            level
+                .turns
+                .push(&mut self.lanes, lane, |lane| &mut lane.lines[at].turn);
+        }
+        let line = &mut self.lanes[lane].lines[at];
+        line.keys
+            .push(&mut entries.slab, id, |entry| &mut entry.turn);
+        level
+            .ages
+            .push(&mut entries.slab, id, |entry| &mut entry.age);
+        self.len += 1;
+    }
+
+    /// Takes a key out of its line: call before its priority changes.
+    pub(super) fn remove(&mut self, entries: &mut Entries, id: Id) {
+        let entry = &entries[id];
+        let (lane, at) = (entry.lane, entry.priority as usize);
+        let level = &mut self.levels[at];
+        let line = &mut self.lanes[lane].lines[at];
+        line.keys
+            .remove(&mut entries.slab, id, |entry| &mut entry.turn);
+        level
+            .ages
+            .remove(&mut entries.slab, id, |entry| &mut entry.age);
+        if line.keys.is_empty() {
+            level
+                .turns
+                .remove(&mut self.lanes, lane, |lane| &mut lane.lines[at].turn);
+        }
+        self.len -= 1;
+    }
+
+    /// Takes out the first key of the namespace whose turn it is.
+    pub(super) fn pop(&mut self, entries: &mut Entries, priority: Priority) -> Option<Id> {
+        let at = priority as usize;
+        let lane = self.levels[at].turns.first()?;
+        let id = self.lanes[lane].lines[at].keys.first()?;
+        self.remove(entries, id);
+        if !self.lanes[lane].lines[at].keys.is_empty() {
+            let turns = &mut self.levels[at].turns;
+            turns.rotate(&mut self.lanes, |lane| &mut lane.lines[at].turn);
+        }
+        Some(id)
+    }
+
+    /// Since when the key that waits longest at a priority has been ready.
+    pub(super) fn oldest(&self, entries: &Entries, priority: Priority) -> Option<Instant> {
+        let first = self.levels[priority as usize].ages.first()?;
+        match entries[first].place {
+            Place::Ready { since } => Some(since),
+            _ => None,
+        }
     }
 
     /// The highest priority that a key is ready at.
     pub(super) fn highest(&self) -> Option<Priority> {
         [Priority::High, Priority::Normal, Priority::Low]
             .into_iter()
-            .find(|priority| self.levels[*priority as usize].live > 0)
+            .find(|priority| !self.levels[*priority as usize].turns.is_empty())
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::HashMap;
-
-    #[test]
-    fn keys_that_rise_leave_no_heap_of_places_behind() {
-        let mut ready = Ready::default();
-        let mut tickets = HashMap::new();
-        for ticket in (0..10_000).step_by(2) {
-            let key = ObjectKey::new("ns", "busy");
-            ready.push(Priority::Low, ticket, key.clone());
-            ready.push(Priority::High, ticket + 1, key.clone());
-            tickets.insert(key, ticket + 1);
-            let holds = |ticket, key: &ObjectKey| tickets.get(key) == Some(&ticket);
-            ready.leave(Priority::Low, holds);
-            assert_eq!(ready.len(), 1);
-            assert!(ready.first(Priority::Low, holds).is_none());
-            assert_eq!(ready.highest(), Some(Priority::High));
-            assert!(ready.first(Priority::High, holds).is_some());
-            assert!(ready.pop(Priority::High).is_some());
-        }
-        // The same when nobody looks at the lower level.
-        for ticket in (0..10_000).step_by(2) {
-            let key = ObjectKey::new("ns", "busy");
-            ready.push(Priority::Low, ticket, key);
-            ready.leave(Priority::Low, |_, _| false);
-            assert!(ready.levels[0].places.len() <= LEFT_BEHIND + 1);
-        }
-        assert_eq!(ready.len(), 0);
+    /// Namespaces that something is remembered of.
+    #[cfg(test)]
+    pub(super) fn namespaces(&self) -> usize {
+        self.lanes.len()
     }
 }

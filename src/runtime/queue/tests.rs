@@ -275,3 +275,122 @@ async fn keys_that_become_ready_together_run_on_all_workers() {
     assert_eq!(begun.elapsed().as_secs(), 6);
     timer.abort();
 }
+
+/// Workers that are given up while they wait, woken or not, in every order.
+#[tokio::test]
+async fn a_wake_up_that_is_given_up_goes_to_another() {
+    for given_up in 0..3 {
+        let queue = queue();
+        let mut waiting: Vec<_> = (0..3).map(|_| Task::new(queue.clone())).collect();
+        for task in &mut waiting {
+            assert!(task.poll().is_pending());
+        }
+        queue.add(key("a"), Priority::Normal);
+        let woken: Vec<_> = waiting.iter().map(Task::woken).collect();
+        assert_eq!(
+            woken.iter().filter(|woken| **woken).count(),
+            1,
+            "one for one key"
+        );
+        drop(waiting.remove(given_up));
+        let served = waiting.iter_mut().filter(|task| task.woken());
+        let served = served.filter_map(|task| match task.poll() {
+            Poll::Ready(item) => item,
+            Poll::Pending => None,
+        });
+        assert_eq!(served.count(), 1, "without the {given_up}th");
+    }
+}
+
+/// Real threads, and workers that are given up all the time: a key that nobody is woken for would
+/// stay, and the round not end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_wake_up_is_lost_among_workers_that_are_given_up() {
+    for round in 0..50 {
+        let queue = queue();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let workers: Vec<_> = (0..4_u64)
+            .map(|worker| {
+                let (queue, runs) = (queue.clone(), Arc::clone(&runs));
+                tokio::spawn(async move {
+                    let mut chance = worker + 10 * round;
+                    loop {
+                        chance = chance
+                            .wrapping_mul(6_364_136_223_846_793_005)
+                            .wrapping_add(1);
+                        let mut patience = chance >> 62;
+                        let impatient = poll_fn(|context| {
+                            if patience == 0 {
+                                return Poll::Ready(());
+                            }
+                            patience -= 1;
+                            // The last one waits as long as it takes.
+                            if worker > 0 {
+                                context.waker().wake_by_ref();
+                            }
+                            Poll::Pending
+                        });
+                        let item = tokio::select! {
+                            biased;
+                            item = queue.next() => item,
+                            () = impatient, if worker > 0 => continue,
+                        };
+                        let Some(item) = item else { return };
+                        queue.done(&item.key, Finish::Success, Duration::ZERO);
+                        runs.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        for i in 0..200 {
+            queue.add(key(&i.to_string()), Priority::Normal);
+            if i % 16 == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        let all = async {
+            while runs.load(Ordering::Relaxed) < 200 {
+                tokio::task::yield_now().await;
+            }
+        };
+        let all = tokio::time::timeout(Duration::from_secs(20), all).await;
+        assert!(all.is_ok(), "{} of 200 ran", runs.load(Ordering::Relaxed));
+        queue.drain();
+        for worker in workers {
+            worker.await.unwrap();
+        }
+    }
+}
+
+/// A `next` that is polled by hand.
+struct Task {
+    next: std::pin::Pin<Box<dyn Future<Output = Option<Item>>>>,
+    flag: Arc<Flag>,
+}
+
+#[derive(Default)]
+struct Flag(std::sync::atomic::AtomicBool);
+
+impl std::task::Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Task {
+    fn new(queue: Queue) -> Self {
+        Self {
+            next: Box::pin(async move { queue.next().await }),
+            flag: Arc::default(),
+        }
+    }
+
+    fn woken(&self) -> bool {
+        self.flag.0.load(Ordering::SeqCst)
+    }
+
+    fn poll(&mut self) -> Poll<Option<Item>> {
+        let waker = Arc::clone(&self.flag).into();
+        self.next.as_mut().poll(&mut Context::from_waker(&waker))
+    }
+}
