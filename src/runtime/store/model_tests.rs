@@ -153,7 +153,7 @@ fn same<'a>(held: &[Held], things: impl IntoIterator<Item = &'a Arc<Thing>>) -> 
 
 proptest! {
     #[test]
-    fn each_read_shows_what_a_sorted_map_would(steps in proptest::collection::vec(step(), 1..80)) {
+    fn each_read_shows_what_a_sorted_map_would(steps in proptest::collection::vec(step(), 1..40)) {
         let (store, mut model) = (Store::<Thing>::new(), Model::default());
         let by_version = store.index_by(|thing| [Text::from(&*thing.value.to_string())]);
         store.mark_synced();
