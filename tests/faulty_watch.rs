@@ -45,8 +45,8 @@ impl Kind for Row {
 type Rows = BTreeMap<String, (String, String)>;
 
 fn row(meta: &Meta) -> (String, (String, String)) {
-    let version = meta.resource_version.clone();
-    (meta.key().to_string(), (meta.uid.clone(), version))
+    let version = meta.resource_version.to_string();
+    (meta.key().to_string(), (meta.uid.to_string(), version))
 }
 
 /// Adds up what the handler is told.

@@ -271,7 +271,7 @@ impl Actor {
         meta: &Meta,
     ) -> Result<(), ReconcileError> {
         let options = DeleteOptions {
-            uid: Some(meta.uid.clone()),
+            uid: Some(meta.uid.to_string()),
             ..DeleteOptions::default()
         };
         match self

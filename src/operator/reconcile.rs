@@ -19,7 +19,7 @@ use crate::client::Environment;
 use crate::instance::AppAccount;
 use crate::runtime::{
     EventRecorder, EventType, Leadership, LeadershipWatch, Meta, NotSynced, ObjectKey, ObjectRef,
-    Outcome, ReconcileError, Reconciler,
+    Outcome, Pairs, ReconcileError, Reconciler,
 };
 
 /// Steps of one reconcile before it yields its worker: a failover takes about six.
@@ -70,8 +70,7 @@ impl ClusterReconciler {
     fn observe(&self, cluster: &Cluster) -> Result<Observed, NotSynced> {
         let meta = &cluster.metadata;
         let key = meta.key();
-        let ours =
-            |labels: &BTreeMap<String, String>| labels.get(CLUSTER_LABEL) == Some(&meta.name);
+        let ours = |labels: &Pairs| labels.get(CLUSTER_LABEL) == Some(meta.name.as_str());
         let pods: BTreeMap<u32, Arc<Pod>> = self
             .stores
             .pods
@@ -249,9 +248,9 @@ impl ClusterReconciler {
         let meta = &cluster.metadata;
         let about = ObjectRef {
             resource: MYSQL_CLUSTER,
-            namespace: meta.namespace.clone(),
-            name: meta.name.clone(),
-            uid: meta.uid.clone(),
+            namespace: meta.namespace.to_string(),
+            name: meta.name.to_string(),
+            uid: meta.uid.to_string(),
         };
         let phase = phase_note(before, step);
         for note in notes.iter().chain(&phase) {
@@ -337,10 +336,10 @@ fn addresses(
     pods.values()
         .filter(|pod| !pod.status.pod_ip.is_empty())
         .map(|pod| Address {
-            namespace: meta.namespace.clone(),
-            pod: pod.metadata.name.clone(),
-            pod_uid: pod.metadata.uid.clone(),
-            ip: pod.status.pod_ip.clone(),
+            namespace: meta.namespace.to_string(),
+            pod: pod.metadata.name.to_string(),
+            pod_uid: pod.metadata.uid.to_string(),
+            ip: pod.status.pod_ip.to_string(),
             host: resources::host(&meta.name, &meta.namespace, &pod.metadata.name),
             ca: ca.clone(),
             token: token.trim().to_owned(),

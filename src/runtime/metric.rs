@@ -72,6 +72,8 @@ metrics_table! {
         "When the last page or frame came (unix time).";
     STORE_OBJECTS = Gauge "mainstay_store_objects" ["kind"]
         "Objects in the store.";
+    STORE_BYTES = Gauge "mainstay_store_bytes" ["kind"]
+        "Memory that the store's objects and tables take, about: their sizes, without what the allocator adds.";
     STORE_EXPECTATION_TIMEOUTS = Counter "mainstay_store_expectation_timeouts_total" ["kind"]
         "Own writes that the watch did not deliver in time.";
     LEADER = Gauge "mainstay_leader" []

@@ -36,10 +36,12 @@ pub use events::{EventRecorder, EventType, EventWriter, ObjectRef};
 pub use health::Health;
 pub use metric::{Metric, MetricKind, RUNTIME_METRICS, describe};
 pub(crate) use object::kind;
-pub use object::{Kind, Meta, ObjectKey, OwnerReference, exact};
+pub use object::{
+    Annotations, Kind, Meta, ObjectKey, OwnerReference, Pairs, PairsIter, Text, heap_bytes,
+};
 pub use queue::{Finish, Item, Pause, Priority, Queue};
 pub use shutdown::Shutdown;
 pub use sources::Source;
-pub use store::{NotSynced, Store};
+pub use store::{IndexedBy, NotSynced, Objects, ObjectsIntoIter, Store};
 pub use telemetry::{LogFormat, Telemetry, init_tracing, log_to_file};
 pub use watch::{Change, ListWatch, Scope};

@@ -34,15 +34,15 @@ pub(crate) fn thing(namespace: &str, name: &str, uid: &str, version: u64) -> Thi
 
 pub(crate) fn owned(ns: &str, name: &str, uid: &str, version: u64, owners: &[&str]) -> Thing {
     let owner = |uid: &&str| OwnerReference {
-        uid: (*uid).to_owned(),
+        uid: (*uid).into(),
         ..OwnerReference::default()
     };
     Thing {
         metadata: Meta {
-            namespace: ns.to_owned(),
-            name: name.to_owned(),
-            uid: uid.to_owned(),
-            resource_version: version.to_string(),
+            namespace: ns.into(),
+            name: name.into(),
+            uid: uid.into(),
+            resource_version: version.to_string().into(),
             owner_references: owners.iter().map(owner).collect(),
             ..Meta::default()
         },

@@ -10,7 +10,7 @@ use mainstay::operator::kinds::Pod;
 use mainstay::runtime::{Change, Kind, ListWatch, Meta, OwnerReference, Scope, Shutdown, Store};
 use serde::{Deserialize, Deserializer};
 
-/// A pod with all of its fields. What the runtime reads of the metadata is held twice: its `Meta` is
+/// A pod with all of its fields but `managedFields`, which no cache needs. What the runtime reads of the metadata is held twice: its `Meta` is
 /// not Kubernetes' `ObjectMeta`.
 pub(crate) struct Whole {
     meta: Meta,
@@ -19,9 +19,10 @@ pub(crate) struct Whole {
 
 impl<'de> Deserialize<'de> for Whole {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let pod = WholePod::deserialize(deserializer)?;
+        let mut pod = WholePod::deserialize(deserializer)?;
+        pod.metadata.managed_fields = None;
         let from = &pod.metadata;
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
         let owners = from.owner_references.iter().flatten();
         let meta = Meta {
             name: text(&from.name),
@@ -31,9 +32,9 @@ impl<'de> Deserialize<'de> for Whole {
             generation: from.generation.unwrap_or_default(),
             owner_references: owners
                 .map(|owner| OwnerReference {
-                    kind: owner.kind.clone(),
-                    name: owner.name.clone(),
-                    uid: owner.uid.clone(),
+                    kind: owner.kind.as_str().into(),
+                    name: owner.name.as_str().into(),
+                    uid: owner.uid.as_str().into(),
                     controller: owner.controller.unwrap_or_default(),
                 })
                 .collect(),

@@ -216,8 +216,8 @@ fn next(
 
     let outdated = pods::outdated(&view, observed);
     let request = cluster.metadata.annotations.get(PROMOTE_ANNOTATION);
-    let fulfilled = request.is_some() && request == record.current.as_ref();
-    let handover = handover(&view, &record, request.map(String::as_str), &outdated);
+    let fulfilled = request.is_some() && request == record.current.as_deref();
+    let handover = handover(&view, &record, request, &outdated);
     let decision = primary::decide(&view, &record, &adopted, handover.as_ref(), now);
 
     let mut situation = status::Situation {

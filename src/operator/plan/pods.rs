@@ -9,6 +9,7 @@ use super::{Note, Plan, Record, replicas};
 use crate::operator::kinds::Cluster;
 use crate::operator::observe::Observed;
 use crate::operator::resources::{ClaimChange, TEMPLATE_HASH_ANNOTATION};
+use crate::runtime::Text;
 
 /// Until there is a first primary: instances whose volume is older than the cluster object. They hold
 /// what a cluster of the same name left behind, and any of them may hold the newest of it, those
@@ -17,7 +18,7 @@ pub(super) fn adopted(cluster: &Cluster, observed: &Observed, record: &Record) -
     if record.current.is_some() || cluster.spec.offline {
         return BTreeSet::new();
     }
-    let parse = |text: &Option<String>| text.as_ref()?.parse::<Timestamp>().ok();
+    let parse = |text: &Option<Text>| text.as_ref()?.parse::<Timestamp>().ok();
     let Some(born) = parse(&cluster.metadata.creation_timestamp) else {
         return BTreeSet::new();
     };
@@ -38,7 +39,7 @@ pub(super) fn outdated(view: &View<'_>, observed: &Observed) -> BTreeSet<u32> {
             let (Some(pod), Some(wanted)) = (i.pod, observed.templates.get(&i.ordinal)) else {
                 return false;
             };
-            pod.metadata.annotations.get(TEMPLATE_HASH_ANNOTATION) != Some(wanted)
+            pod.metadata.annotations.get(TEMPLATE_HASH_ANNOTATION) != Some(wanted.as_str())
         })
         .map(|i| i.ordinal)
         .collect()

@@ -302,8 +302,7 @@ pub(super) fn labels(view: &View<'_>, record: &Record) -> BTreeMap<u32, Option<&
             let is = pod
                 .metadata
                 .labels
-                .get(crate::operator::resources::ROLE_LABEL)
-                .map(String::as_str);
+                .get(crate::operator::resources::ROLE_LABEL);
             let current = record.current.as_deref() == Some(&instance.name);
             let should = match (current, &instance.up) {
                 (true, Some(up)) => {

@@ -218,7 +218,7 @@ fn row(view: &View<'_>, record: &Record, instance: &Instance<'_>) -> InstanceRow
         version: instance.up.as_ref().map(|up| up.server.version.clone()),
         node: instance
             .pod
-            .map(|p| p.spec.node_name.clone())
+            .map(|p| p.spec.node_name.to_string())
             .filter(|n| !n.is_empty()),
         errant: instance
             .suspicion()
@@ -313,7 +313,7 @@ fn pod_state(pod: &Pod) -> String {
     for container in containers {
         if let Some(waiting) = &container.state.waiting
             && !matches!(
-                waiting.reason.as_str(),
+                &*waiting.reason,
                 "" | "ContainerCreating" | "PodInitializing"
             )
         {
@@ -334,12 +334,7 @@ fn pod_state(pod: &Pod) -> String {
             );
         }
     }
-    if let Some(unscheduled) = pod
-        .status
-        .conditions
-        .iter()
-        .find(|c| c.kind == "PodScheduled" && c.status == "False")
-    {
+    if let Some(unscheduled) = &pod.status.conditions.unscheduled {
         return format!("{}: {}", unscheduled.reason, unscheduled.message);
     }
     "its pod is starting".into()

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::api::Quantity;
-use crate::runtime::Meta;
+use crate::runtime::{Meta, Pairs};
 
 /// Whether `live` (its metadata, and its body without metadata and status) lacks anything of
 /// `desired`, the body of an apply.
@@ -25,12 +25,12 @@ pub fn differs(desired: &Value, live_meta: &Meta, live_body: &Map<String, Value>
 }
 
 fn metadata_differs(wanted: &Value, live: &Meta) -> bool {
-    let lacks = |field: &str, live: &std::collections::BTreeMap<String, String>| {
+    let lacks = |field: &str, live: &Pairs| {
         let wanted = wanted[field].as_object();
         wanted
             .into_iter()
             .flatten()
-            .any(|(key, value)| live.get(key).map(String::as_str) != value.as_str())
+            .any(|(key, value)| live.get(key) != value.as_str())
     };
     let unowned = wanted["ownerReferences"]
         .as_array()
@@ -114,8 +114,8 @@ mod tests {
     use super::super::test_support::{cluster, context};
     use super::super::{plain_children, read_write_service};
     use super::*;
-    use crate::operator::kinds::{Service, Whole};
-    use crate::runtime::Kind;
+    use crate::operator::kinds::{Ours, Service, Whole};
+    use crate::runtime::{Annotations as _, Kind};
 
     fn desired() -> Value {
         let cluster = cluster(&json!({}));
@@ -169,6 +169,21 @@ mod tests {
         assert!(drifted(|body| {
             body["metadata"]["ownerReferences"][0]["uid"] = "u-0".into();
         }));
+    }
+
+    #[test]
+    fn each_annotation_that_is_wanted_is_one_that_the_cache_holds() {
+        let cluster = cluster(&json!({}));
+        for child in plain_children(&context(&cluster)).unwrap() {
+            let wanted = child.body["metadata"]["annotations"].as_object();
+            for (key, _) in wanted.into_iter().flatten() {
+                assert!(
+                    Ours::keeps(key),
+                    "{}: {key} would be put back for ever",
+                    child.name
+                );
+            }
+        }
     }
 
     #[test]

@@ -356,7 +356,7 @@ mod tests {
             assert_eq!(hash_of(&cluster(&same), "m"), base, "{same}");
         }
         let mut reborn = cluster(&json!({}));
-        reborn.metadata.uid = "u-2".to_owned();
+        reborn.metadata.uid = "u-2".into();
         assert_eq!(hash_of(&reborn, "m"), base);
     }
 }

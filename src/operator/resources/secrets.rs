@@ -295,7 +295,7 @@ mod tests {
     fn secrets_are_adopted_and_certificates_get_the_new_owner() {
         let existing = complete();
         let mut reborn = cluster(&json!({}));
-        reborn.metadata.uid = "u-2".to_owned();
+        reborn.metadata.uid = "u-2".into();
         let made = secrets(&context(&reborn), &existing, &environment());
         assert_eq!(names(&made), ["demo-ca", "demo-tls"]);
         assert_eq!(made[0].body["metadata"]["ownerReferences"][0]["uid"], "u-2");

@@ -128,7 +128,7 @@ mod tests {
                 .starts_with("spec.resources.limits: ")
         );
         let mut long = cluster(&json!({}));
-        long.metadata.name = "x".repeat(41);
+        long.metadata.name = "x".repeat(41).into();
         assert!(
             validate(&long)
                 .unwrap_err()

@@ -138,6 +138,11 @@ impl Expectations {
         pending.is_some_and(|pending| !std::mem::replace(&mut pending.overdue, true))
     }
 
+    /// Whether no write is waited for.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
     fn has_reached(&self, version: &str) -> bool {
         at_most(version, self.progress)
     }

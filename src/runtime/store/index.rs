@@ -1,130 +1,180 @@
-//! The store's tables: by namespace and name, and by owner.
+//! The store's tables: by key, by namespace in order, by owner, and as declared. Pure.
 
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
+use hashbrown::HashTable;
+
 use super::Upsert;
-use crate::runtime::hash::Map;
-use crate::runtime::{Kind, ObjectKey};
+use super::groups::{Groups, Keys, order};
+use super::ordered::{Objects, Ordered};
+use crate::runtime::hash::{Map, State};
+use crate::runtime::{Kind, Meta, Text};
+
+/// What the tables take for an object, about: an entry of each, two thirds full, and its part of an
+/// owner's group.
+const ENTRY_BYTES: usize = 96;
 
 pub(super) struct Index<K> {
-    /// Namespace → name → object. Names of namespaces are shared by all keys of theirs.
-    namespaces: Map<Arc<str>, Map<Arc<str>, Entry<K>>>,
-    /// Owner UID → objects.
-    owners: Map<Box<str>, Map<ObjectKey, Arc<K>>>,
-    len: usize,
+    /// The keys are in the objects, beside the count of references that a reader changes anyway: a
+    /// look-up touches one entry and one object.
+    objects: HashTable<Entry<K>>,
+    namespaces: Map<Box<str>, Ordered<K>>,
+    owners: Groups<K>,
+    declared: Vec<Declared<K>>,
+    hasher: State,
     /// Counts lists; an entry of an older one was not in the current list (yet).
     epoch: u32,
+    /// See [`Kind::held_bytes`]; with the tables.
+    bytes: usize,
 }
 
 struct Entry<K> {
     object: Arc<K>,
+    hash: u32,
     epoch: u32,
+}
+
+struct Declared<K> {
+    keys: Box<Keys<K>>,
+    groups: Groups<K>,
 }
 
 impl<K> Default for Index<K> {
     fn default() -> Self {
         Self {
+            objects: HashTable::new(),
             namespaces: Map::default(),
-            owners: Map::default(),
-            len: 0,
+            owners: Groups::default(),
+            declared: Vec::new(),
+            hasher: State::default(),
             epoch: 0,
+            bytes: 0,
         }
     }
 }
 
+/// For the table, which places by the low bits and tells apart by the high ones. Half of a hash is
+/// kept of each object, so that a growing table need not look at them.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
+}
+
+fn is(meta: &Meta, namespace: &str, name: &str) -> bool {
+    *meta.name == *name && *meta.namespace == *namespace
+}
+
 impl<K: Kind> Index<K> {
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.objects.len()
     }
 
-    pub(super) fn get(&self, key: &ObjectKey) -> Option<&Arc<K>> {
-        let entry = self.namespaces.get(&*key.namespace)?.get(&*key.name)?;
+    /// Bytes that objects and tables take, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<K>> {
+        let hash = self.hash(namespace, name);
+        let same = |e: &Entry<K>| e.hash == hash && is(e.object.meta(), namespace, name);
+        let entry = self.objects.find(spread(hash), same)?;
         Some(&entry.object)
     }
 
-    pub(super) fn all(&self) -> Vec<Arc<K>> {
-        let mut all = Vec::with_capacity(self.len);
-        for names in self.namespaces.values() {
-            all.extend(names.values().map(|entry| Arc::clone(&entry.object)));
+    pub(super) fn all(&self) -> Objects<K> {
+        let mut namespaces: Vec<_> = self.namespaces.iter().collect();
+        namespaces.sort_unstable_by_key(|(name, _)| *name);
+        let mut all = Objects::default();
+        for (_, ordered) in namespaces {
+            all.append(ordered.snapshot());
         }
         all
     }
 
-    pub(super) fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
-        self.namespaces
-            .get(namespace)
-            .map_or_else(Vec::new, |names| {
-                names
-                    .values()
-                    .map(|entry| Arc::clone(&entry.object))
-                    .collect()
-            })
+    pub(super) fn in_namespace(&self, namespace: &str) -> Objects<K> {
+        let ordered = self.namespaces.get(namespace);
+        ordered.map(Ordered::snapshot).unwrap_or_default()
     }
 
     pub(super) fn owned_by(&self, uid: &str) -> Vec<Arc<K>> {
-        self.owners
-            .get(uid)
-            .map_or_else(Vec::new, |owned| owned.values().cloned().collect())
+        self.owners.of(uid)
+    }
+
+    /// Declares an index. Returns its number.
+    pub(super) fn declare(&mut self, keys: Box<Keys<K>>) -> usize {
+        let mut groups = Groups::default();
+        let mut found = Vec::new();
+        for entry in &self.objects {
+            keys(&entry.object, &mut found);
+            for key in found.drain(..) {
+                groups.insert(&key, &entry.object);
+            }
+        }
+        self.declared.push(Declared { keys, groups });
+        self.declared.len() - 1
+    }
+
+    /// What a declared index has under `key`.
+    pub(super) fn declared(&self, index: usize, key: &str) -> Vec<Arc<K>> {
+        self.declared[index].groups.of(key)
     }
 
     pub(super) fn begin_epoch(&mut self) {
         self.epoch = self.epoch.wrapping_add(1);
     }
 
-    pub(super) fn touch(&mut self, key: &ObjectKey) {
+    pub(super) fn touch(&mut self, namespace: &str, name: &str) {
         let epoch = self.epoch;
-        let names = self.namespaces.get_mut(&*key.namespace);
-        if let Some(entry) = names.and_then(|names| names.get_mut(&*key.name)) {
+        if let Some(entry) = self.find(namespace, name) {
             entry.epoch = epoch;
         }
     }
 
-    /// Entries that the current list did not hold.
-    pub(super) fn stale(&self) -> Vec<(ObjectKey, Arc<K>)> {
-        let mut stale = Vec::new();
-        for (namespace, names) in &self.namespaces {
-            for (name, entry) in names.iter().filter(|(_, e)| e.epoch != self.epoch) {
-                let key = ObjectKey {
-                    namespace: Arc::clone(namespace),
-                    name: Arc::clone(name),
-                };
-                stale.push((key, Arc::clone(&entry.object)));
-            }
-        }
+    /// Objects that the current list did not hold, ordered by key.
+    pub(super) fn stale(&self) -> Vec<Arc<K>> {
+        let stale = self.objects.iter().filter(|e| e.epoch != self.epoch);
+        let mut stale: Vec<_> = stale.map(|e| Arc::clone(&e.object)).collect();
+        stale.sort_unstable_by(|a, b| order(&**a, b));
         stale
     }
 
-    pub(super) fn upsert(&mut self, new: &Arc<K>) -> (ObjectKey, Upsert<K>) {
-        let key = self.intern(new);
+    pub(super) fn upsert(&mut self, new: &Arc<K>) -> Upsert<K> {
         let epoch = self.epoch;
-        let names = self
-            .namespaces
-            .entry(Arc::clone(&key.namespace))
-            .or_default();
-        let old = if let Some(entry) = names.get_mut(&*key.name) {
+        let meta = new.meta();
+        let hash = self.hash(&meta.namespace, &meta.name);
+        let same =
+            |e: &Entry<K>| e.hash == hash && is(e.object.meta(), &meta.namespace, &meta.name);
+        let old = if let Some(entry) = self.objects.find_mut(spread(hash), same) {
             entry.epoch = epoch;
-            let (old, meta) = (entry.object.meta(), new.meta());
+            let old = entry.object.meta();
             if old.uid == meta.uid && old.resource_version == meta.resource_version {
-                return (key, Upsert::Unchanged);
+                return Upsert::Unchanged;
             }
             Some(std::mem::replace(&mut entry.object, Arc::clone(new)))
         } else {
             let object = Arc::clone(new);
-            names.insert(Arc::clone(&key.name), Entry { object, epoch });
-            self.len += 1;
+            let entry = Entry {
+                object,
+                hash,
+                epoch,
+            };
+            self.objects
+                .insert_unique(spread(hash), entry, |e| spread(e.hash));
             None
         };
+        self.bytes += new.held_bytes() + ENTRY_BYTES;
         if let Some(old) = &old {
-            self.drop_owners(&key, old, Some(new));
+            self.bytes -= old.held_bytes() + ENTRY_BYTES;
         }
-        for owner in &new.meta().owner_references {
-            self.owners
-                .entry(owner.uid.as_str().into())
-                .or_default()
-                .insert(key.clone(), Arc::clone(new));
+        if let Some(ordered) = self.namespaces.get_mut(meta.namespace.as_str()) {
+            ordered.insert(Arc::clone(new));
+        } else {
+            let ordered = self.namespaces.entry(meta.namespace.as_str().into());
+            ordered.or_default().insert(Arc::clone(new));
         }
-        let upsert = match old {
-            Some(last) if last.meta().uid != new.meta().uid => Upsert::Replaced {
+        self.group(old.as_ref(), Some(new));
+        match old {
+            Some(last) if last.meta().uid != meta.uid => Upsert::Replaced {
                 last,
                 new: Arc::clone(new),
             },
@@ -132,55 +182,99 @@ impl<K: Kind> Index<K> {
                 old,
                 new: Arc::clone(new),
             },
-        };
-        (key, upsert)
+        }
     }
 
-    pub(super) fn remove(&mut self, key: &ObjectKey, uid: Option<&str>) -> Option<Arc<K>> {
-        let names = self.namespaces.get_mut(&*key.namespace)?;
-        let held = &names.get(&*key.name)?.object;
-        if uid.is_some_and(|uid| uid != held.meta().uid) {
+    /// Removes the object of that key, and of that UID where one is given.
+    pub(super) fn remove(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        uid: Option<&str>,
+    ) -> Option<Arc<K>> {
+        let hash = self.hash(namespace, name);
+        let same = |e: &Entry<K>| e.hash == hash && is(e.object.meta(), namespace, name);
+        let entry = self.objects.find_entry(spread(hash), same).ok()?;
+        if uid.is_some_and(|uid| uid != entry.get().object.meta().uid) {
             return None;
         }
-        let last = names.remove(&*key.name)?.object;
-        if names.is_empty() {
-            self.namespaces.remove(&*key.namespace);
+        let (Entry { object: last, .. }, _) = entry.remove();
+        // After many have gone, as when what is watched was narrowed.
+        if self.objects.len() * 4 < self.objects.capacity() {
+            self.objects
+                .shrink_to(self.objects.len() * 2, |e| spread(e.hash));
         }
-        self.len -= 1;
-        self.drop_owners(key, &last, None);
+        self.bytes -= last.held_bytes() + ENTRY_BYTES;
+        if let Some(ordered) = self.namespaces.get_mut(namespace) {
+            ordered.remove(name);
+            if ordered.is_empty() {
+                self.namespaces.remove(namespace);
+            }
+        }
+        self.group(Some(&last), None);
         Some(last)
     }
 
-    /// Takes `old` out of the owners' tables, but for those that `new` has too.
-    fn drop_owners(&mut self, key: &ObjectKey, old: &K, new: Option<&Arc<K>>) {
-        for owner in &old.meta().owner_references {
-            let kept = new.is_some_and(|new| {
-                new.meta()
-                    .owner_references
-                    .iter()
-                    .any(|other| other.uid == owner.uid)
-            });
-            if kept {
-                continue;
-            }
-            if let Some(owned) = self.owners.get_mut(owner.uid.as_str()) {
-                owned.remove(key);
-                if owned.is_empty() {
-                    self.owners.remove(owner.uid.as_str());
+    /// Puts `new` where `old` was in the groups; both have the same key.
+    fn group(&mut self, old: Option<&Arc<K>>, new: Option<&Arc<K>>) {
+        regroup(&mut self.owners, old, new, owners(old), owners(new));
+        for Declared { keys, groups } in &mut self.declared {
+            let keys = |object: Option<&Arc<K>>| {
+                let mut found = Vec::new();
+                if let Some(object) = object {
+                    keys(object, &mut found);
                 }
-            }
+                found
+            };
+            regroup(groups, old, new, keys(old).iter(), keys(new).iter());
         }
     }
 
-    /// The object's key, with the parts that the store has already.
-    fn intern(&self, object: &K) -> ObjectKey {
-        let meta = object.meta();
-        let known = self.namespaces.get_key_value(meta.namespace.as_str());
-        let name = known.and_then(|(_, names)| names.get_key_value(meta.name.as_str()));
-        ObjectKey {
-            namespace: known
-                .map_or_else(|| meta.namespace.as_str().into(), |(ns, _)| Arc::clone(ns)),
-            name: name.map_or_else(|| meta.name.as_str().into(), |(name, _)| Arc::clone(name)),
+    fn find(&mut self, namespace: &str, name: &str) -> Option<&mut Entry<K>> {
+        let hash = self.hash(namespace, name);
+        let same = |e: &Entry<K>| e.hash == hash && is(e.object.meta(), namespace, name);
+        self.objects.find_mut(spread(hash), same)
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "half of a hash will do: see `spread`"
+    )]
+    fn hash(&self, namespace: &str, name: &str) -> u32 {
+        self.hasher.hash_one((name, namespace)) as u32
+    }
+
+    /// Groups and namespaces, for tests that nothing is left behind.
+    #[cfg(test)]
+    pub(super) fn tables(&self) -> [usize; 3] {
+        let declared = self.declared.iter().map(|declared| declared.groups.len());
+        [self.namespaces.len(), self.owners.len(), declared.sum()]
+    }
+}
+
+fn owners<K: Kind>(object: Option<&Arc<K>>) -> impl Iterator<Item = &Text> + Clone {
+    let references = object.map(|object| object.meta().owner_references.iter());
+    references.into_iter().flatten().map(|owner| &owner.uid)
+}
+
+/// The same for one index: `before` are the keys of `old`, `after` those of `new`.
+fn regroup<'a, K: Kind>(
+    groups: &mut Groups<K>,
+    old: Option<&Arc<K>>,
+    new: Option<&Arc<K>>,
+    before: impl Iterator<Item = &'a Text>,
+    after: impl Iterator<Item = &'a Text> + Clone,
+) {
+    if let Some(old) = old {
+        for key in before {
+            if !after.clone().any(|other| other == key) {
+                groups.remove(key, old);
+            }
+        }
+    }
+    if let Some(new) = new {
+        for key in after {
+            groups.insert(key, new);
         }
     }
 }
@@ -191,7 +285,7 @@ mod tests {
     use crate::runtime::testing::{Thing, owned, thing};
 
     fn upsert(index: &mut Index<Thing>, object: Thing) -> Upsert<Thing> {
-        index.upsert(&Arc::new(object)).1
+        index.upsert(&Arc::new(object))
     }
 
     #[test]
@@ -209,17 +303,11 @@ mod tests {
         assert_eq!(index.owned_by("o2")[0].meta().resource_version, "2");
         assert_eq!(index.owned_by("o3").len(), 1);
 
-        assert!(
-            index.remove(&ObjectKey::new("x", "a"), Some("9")).is_none(),
-            "another UID"
-        );
-        assert!(index.remove(&ObjectKey::new("x", "a"), None).is_some());
-        assert!(index.remove(&ObjectKey::new("x", "b"), None).is_some());
+        assert!(index.remove("x", "a", Some("9")).is_none(), "another UID");
+        assert!(index.remove("x", "a", None).is_some());
+        assert!(index.remove("x", "b", None).is_some());
         assert_eq!(index.len(), 1);
-        assert!(
-            index.owners.is_empty() && index.namespaces.len() == 1,
-            "nothing is left behind"
-        );
+        assert_eq!(index.tables(), [1, 0, 0], "nothing is left behind");
     }
 
     #[test]
@@ -247,9 +335,9 @@ mod tests {
         index.begin_epoch();
         assert_eq!(index.stale().len(), 3);
         upsert(&mut index, thing("x", "a", "a", 1));
-        index.touch(&ObjectKey::new("x", "b"));
+        index.touch("x", "b");
         let stale = index.stale();
         assert_eq!(stale.len(), 1);
-        assert_eq!(stale[0].0, ObjectKey::new("x", "c"));
+        assert_eq!(stale[0].metadata.name, "c");
     }
 }

@@ -220,7 +220,7 @@ impl<'a, K: Kind> Sink<'a, K> {
             WatchFrame::Deleted(object) => ("deleted", self.deleted(object)),
             WatchFrame::Bookmark(raw) => {
                 let meta = decode::metadata(&raw).unwrap_or_default();
-                ("bookmark", meta.resource_version)
+                ("bookmark", meta.resource_version.to_string())
             }
             // Told apart by the caller.
             WatchFrame::Error(_) => ("error", String::new()),
@@ -233,7 +233,7 @@ impl<'a, K: Kind> Sink<'a, K> {
     fn changed(&mut self, object: Decoded<K>) -> String {
         match object {
             Ok(object) => {
-                let version = object.meta().resource_version.clone();
+                let version = object.meta().resource_version.to_string();
                 self.apply(object);
                 version
             }
@@ -267,7 +267,7 @@ impl<'a, K: Kind> Sink<'a, K> {
         if let Some(last) = self.store.remove(&key, Some(&meta.uid)) {
             (self.handler)(Change::Deleted { last });
         }
-        meta.resource_version.clone()
+        meta.resource_version.to_string()
     }
 
     fn apply(&mut self, object: K) {

@@ -270,7 +270,7 @@ struct Replay {
 
 impl Replay {
     fn change(&mut self, change: &Change<Thing>) {
-        let show = |thing: &Thing| (thing.metadata.uid.clone(), thing.value);
+        let show = |thing: &Thing| (thing.metadata.uid.to_string(), thing.value);
         let (key, expected, new) = match change {
             Change::Applied { old, new } => (new.metadata.key(), old.as_deref(), Some(new)),
             Change::Deleted { last } => (last.metadata.key(), Some(&**last), None),
@@ -316,8 +316,8 @@ async fn faulty(seed: u64, machine: Machine) -> Result<(), TestCaseError> {
         .iter()
         .map(|thing| {
             (
-                thing.metadata.name.clone(),
-                (thing.metadata.uid.clone(), thing.value),
+                thing.metadata.name.to_string(),
+                (thing.metadata.uid.to_string(), thing.value),
             )
         })
         .collect();

@@ -25,7 +25,7 @@ pub(super) fn cluster(cluster: &Cluster) -> ClusterView {
     let status = &cluster.status;
     let operation = status.operation.as_ref();
     ClusterView {
-        name: cluster.metadata.name.clone(),
+        name: cluster.metadata.name.to_string(),
         generation: cluster.metadata.generation,
         observed_generation: status.observed_generation,
         wanted: cluster.spec.instances,
@@ -74,13 +74,13 @@ pub(super) fn instances(facts: &Facts) -> Vec<InstanceView> {
     let complete = |(name, mut view): (&str, InstanceView)| {
         name.clone_into(&mut view.pod);
         if let Some(pod) = pods.get(name) {
-            view.uid.clone_from(&pod.metadata.uid);
+            pod.metadata.uid.as_str().clone_into(&mut view.uid);
             view.role = pod
                 .metadata
                 .labels
                 .get(ROLE_LABEL)
-                .cloned()
-                .unwrap_or_default();
+                .unwrap_or_default()
+                .to_owned();
             if view.state.is_empty() {
                 view.state = doing(pod, facts.sights.get(name));
             }
@@ -102,7 +102,7 @@ fn doing(pod: &Pod, sight: Option<&Sight>) -> String {
         return "terminating".to_owned();
     }
     match status.map(|status| status.phase) {
-        None => pod.status.phase.to_lowercase(),
+        None => pod.status.phase.as_str().to_lowercase(),
         Some(InstancePhase::Running) => String::new(),
         Some(phase) => format!("{phase:?}").to_lowercase(),
     }
@@ -186,7 +186,7 @@ pub(super) fn events<'a>(
     let view = |(last, event): (Timestamp, &Event)| {
         let count = event.series.as_ref().map_or(1, |series| series.count);
         EventView {
-            key: event.metadata.uid.clone(),
+            key: event.metadata.uid.to_string(),
             // An Event of the future has just happened.
             age: Duration::try_from(now.duration_since(last)).unwrap_or_default(),
             warning: event.kind == "Warning",

@@ -112,9 +112,9 @@ impl Observer {
         let there = pods.iter().filter(|pod| !pod.status.pod_ip.is_empty());
         let addresses = there.map(|pod| Address {
             namespace: namespace.to_string(),
-            pod: pod.metadata.name.clone(),
-            pod_uid: pod.metadata.uid.clone(),
-            ip: pod.status.pod_ip.clone(),
+            pod: pod.metadata.name.to_string(),
+            pod_uid: pod.metadata.uid.to_string(),
+            ip: pod.status.pod_ip.to_string(),
             host: host(cluster, namespace, &pod.metadata.name),
             ca: ca.clone(),
             token: token.trim().to_owned(),
@@ -140,7 +140,7 @@ impl Observer {
             sights,
             readings,
             lease: self.leases.get(&self.lease).ok().flatten(),
-            events: self.events.list().unwrap_or_default(),
+            events: self.events.list().unwrap_or_default().into_iter().collect(),
         }
     }
 
@@ -164,10 +164,10 @@ impl Observer {
     }
 
     fn pods(&self) -> Vec<Arc<Pod>> {
-        let mut pods = self.pods.list().unwrap_or_default();
-        let of = |pod: &Pod| pod.metadata.labels.get(CLUSTER_LABEL).cloned();
-        pods.retain(|pod| of(pod).as_deref() == Some(&*self.cluster.name));
-        pods
+        let ours =
+            |pod: &Arc<Pod>| pod.metadata.labels.get(CLUSTER_LABEL) == Some(&*self.cluster.name);
+        let pods = self.pods.list().unwrap_or_default();
+        pods.into_iter().filter(ours).collect()
     }
 
     fn secret(&self, name: &str) -> Option<Arc<Secret>> {
@@ -185,13 +185,8 @@ fn leads_to(service: &Service, pod: &Pod) -> bool {
     let Some(selector) = selector.and_then(Value::as_object) else {
         return false; // such a Service selects nothing
     };
-    let has = |(name, value): (&String, &Value)| {
-        pod.metadata.labels.get(name).map(String::as_str) == value.as_str()
-    };
-    let mut conditions = pod.status.conditions.iter();
-    selector.iter().all(has)
-        && !pod.metadata.is_terminating()
-        && conditions.any(|condition| condition.kind == "Ready" && condition.status == "True")
+    let has = |(name, value): (&String, &Value)| pod.metadata.labels.get(name) == value.as_str();
+    selector.iter().all(has) && !pod.metadata.is_terminating() && pod.status.conditions.ready
 }
 
 struct Starter<'a> {

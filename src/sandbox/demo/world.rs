@@ -139,13 +139,13 @@ impl World {
             .as_ref()
             .and_then(|c| c.status.current_primary.clone());
         let mut pods = facts.pods;
-        pods.sort_by_key(|pod| Some(&pod.metadata.name) != primary.as_ref());
+        pods.sort_by_key(|pod| Some(pod.metadata.name.as_str()) != primary.as_deref());
         let copies = pods.into_iter().map(|pod| self.copy(pod, &acknowledged));
         futures_util::future::join_all(copies).await
     }
 
     async fn copy(&self, pod: Arc<Pod>, acknowledged: &Rows) -> Copy {
-        let name = pod.metadata.name.clone();
+        let name = pod.metadata.name.to_string();
         let missing = match self.observer.account() {
             None => Err("there is no account".to_owned()),
             Some(account) => {

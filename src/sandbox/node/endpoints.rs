@@ -106,7 +106,7 @@ fn is_member(pod: &Pod, service: &Service, selector: &BTreeMap<String, String>) 
     meta.namespace == service.meta().namespace
         && selector
             .iter()
-            .all(|(key, value)| meta.labels.get(key) == Some(value))
+            .all(|(key, value)| meta.labels.get(key) == Some(value.as_str()))
         && pod.status.pod_ip.is_some()
         && !pod.is_over()
 }
@@ -192,7 +192,7 @@ fn slice(service: &Service, pods: &[&Pod]) -> Value {
 
 /// The name that the pod has in the domain of a headless Service.
 fn hostname<'a>(pod: &'a Pod, service: &Service) -> Option<&'a str> {
-    let in_domain = pod.spec.subdomain.as_ref() == Some(&service.meta().name);
+    let in_domain = pod.spec.subdomain.as_deref() == Some(service.meta().name.as_str());
     pod.spec.hostname.as_deref().filter(|_| in_domain)
 }
 

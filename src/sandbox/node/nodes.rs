@@ -208,7 +208,7 @@ mod tests {
         pod.status = serde_json::from_value(patch["status"].clone()).unwrap();
         assert_eq!(on_lost_node(&pod, Duration::from_secs(299), now), None);
         assert_eq!(on_lost_node(&pod, EVICTION, now), Some(Lost::Evict));
-        pod.metadata.meta.deletion_timestamp = Some("2026-01-01T00:00:00Z".to_owned());
+        pod.metadata.meta.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
         assert_eq!(on_lost_node(&pod, EVICTION, now), None);
     }
 }

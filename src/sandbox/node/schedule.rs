@@ -12,9 +12,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::kinds::{Node, Pod};
-use crate::runtime::Kind as _;
-
-type Labels = BTreeMap<String, String>;
+use crate::runtime::{Kind as _, Pairs};
 
 /// Where `pod` is to run: the name of a node, or why there is none, as kube-scheduler says it.
 pub(super) fn place(pod: &Pod, nodes: &[&Node], pods: &[&Pod]) -> Result<String, String> {
@@ -34,7 +32,7 @@ pub(super) fn place(pod: &Pod, nodes: &[&Node], pods: &[&Pod]) -> Result<String,
         (dislike(pod, node, nodes, pods), load, name.clone())
     });
     if let Some(node) = best {
-        return Ok(node.meta().name.clone());
+        return Ok(node.meta().name.to_string());
     }
     let why: Vec<_> = reasons
         .iter()
@@ -74,7 +72,7 @@ fn obstacle(pod: &Pod, node: &Node, nodes: &[&Node], pods: &[&Pod]) -> Option<St
     });
     let selected = selector
         .into_iter()
-        .all(|(key, value)| labels.get(key) == Some(value))
+        .all(|(key, value)| labels.get(key) == Some(value.as_str()))
         && required.is_none_or(|r| r.node_selector_terms.iter().any(|t| selects(t, node)));
     if !selected {
         return Some("node(s) didn't match Pod's node affinity/selector".to_owned());
@@ -142,7 +140,7 @@ fn meets(term: &PodAffinityTerm, pod: &Pod, node: &Node, nodes: &[&Node], pods: 
 fn concerns(term: &PodAffinityTerm, pod: &Pod, other: &Pod) -> bool {
     let namespace = &other.meta().namespace;
     let in_namespace = match &term.namespaces {
-        Some(namespaces) if !namespaces.is_empty() => namespaces.contains(namespace),
+        Some(namespaces) if !namespaces.is_empty() => namespaces.iter().any(|n| n == namespace),
         _ => pod.meta().namespace == *namespace,
     };
     in_namespace
@@ -155,43 +153,45 @@ fn concerns(term: &PodAffinityTerm, pod: &Pod, other: &Pod) -> bool {
 /// Whether both nodes are in one domain of the term's topology.
 fn together(term: &PodAffinityTerm, node: &Node, other: &str, nodes: &[&Node]) -> bool {
     let other = nodes.iter().find(|node| node.meta().name == other);
-    let domain = |node: &Node| node.meta().labels.get(&term.topology_key).cloned();
-    let here = domain(node);
-    here.is_some() && other.is_some_and(|other| domain(other) == here)
+    let here = node.meta().labels.get(&term.topology_key);
+    here.is_some() && other.is_some_and(|it| it.meta().labels.get(&term.topology_key) == here)
 }
 
 /// Whether the labels are selected.
-pub(super) fn matches_selector(selector: &LabelSelector, labels: &Labels) -> bool {
+pub(super) fn matches_selector(selector: &LabelSelector, labels: &Pairs) -> bool {
     let wanted = selector.match_labels.iter().flatten();
     let mut expressions = selector.match_expressions.iter().flatten();
     wanted
         .into_iter()
-        .all(|(key, value)| labels.get(key) == Some(value))
+        .all(|(key, value)| labels.get(key) == Some(value.as_str()))
         && expressions.all(|e| holds(&e.key, &e.operator, e.values.as_deref(), labels))
 }
 
 fn selects(term: &NodeSelectorTerm, node: &Node) -> bool {
-    let name = Labels::from([("metadata.name".to_owned(), node.meta().name.clone())]);
-    let all = |requirements: &Option<Vec<NodeSelectorRequirement>>, labels: &Labels| {
+    let name = Pairs::from([("metadata.name", node.meta().name.as_str())]);
+    let all = |requirements: &Option<Vec<NodeSelectorRequirement>>, labels: &Pairs| {
         let mut all = requirements.iter().flatten();
         all.all(|r| holds(&r.key, &r.operator, r.values.as_deref(), labels))
     };
     all(&term.match_expressions, &node.meta().labels) && all(&term.match_fields, &name)
 }
 
-fn holds(key: &str, operator: &str, values: Option<&[String]>, labels: &Labels) -> bool {
+fn holds(key: &str, operator: &str, values: Option<&[String]>, labels: &Pairs) -> bool {
     let label = labels.get(key);
     let values = values.unwrap_or_default();
-    let number = |text: &String| text.parse::<i64>().ok();
+    let number = |text: &str| text.parse::<i64>().ok();
     let compare = |greater: bool| {
-        let (label, value) = (label.and_then(number), values.first().and_then(number));
+        let (label, value) = (
+            label.and_then(number),
+            values.first().and_then(|value| number(value)),
+        );
         label
             .zip(value)
             .is_some_and(|(label, value)| (label > value) == greater && label != value)
     };
     match operator {
-        "In" => label.is_some_and(|label| values.contains(label)),
-        "NotIn" => label.is_none_or(|label| !values.contains(label)),
+        "In" => label.is_some_and(|label| values.iter().any(|value| value == label)),
+        "NotIn" => label.is_none_or(|label| !values.iter().any(|value| value == label)),
         "Exists" => label.is_some(),
         "DoesNotExist" => label.is_none(),
         "Gt" => compare(true),

@@ -69,7 +69,7 @@ pub(super) fn decide(world: &World<'_>, now: &str) -> Vec<Write> {
                 if unbound.is_empty() {
                     writes.push(Write::Bind {
                         pod: key,
-                        uid: meta.uid.clone(),
+                        uid: meta.uid.to_string(),
                         node,
                     });
                 }
@@ -153,7 +153,7 @@ fn unschedulable(pod: &Pod, why: &str, now: &str) -> Option<Write> {
     });
     Some(Write::Unschedulable {
         pod: pod.meta().key(),
-        uid: pod.meta().uid.clone(),
+        uid: pod.meta().uid.to_string(),
         patch: json!({
             "metadata": { "uid": pod.meta().uid },
             "status": { "conditions": [condition] },

@@ -125,7 +125,7 @@ fn ring(bells: &[Arc<Notify>]) {
 
 /// All objects of a kind; none before the first list, which everyone waits for.
 pub(super) fn all<K: Kind>(store: &Store<K>) -> Vec<Arc<K>> {
-    store.list().unwrap_or_default()
+    store.list().unwrap_or_default().into_iter().collect()
 }
 
 /// The same, borrowed.

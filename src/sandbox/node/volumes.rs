@@ -126,16 +126,17 @@ impl World<'_> {
                     .volumes
                     .iter()
                     .find(|volume| volume.meta().name == name);
-                let status = match found.filter(|volume| claim_uid(volume) == Some(&meta.uid)) {
-                    Some(volume) => json!({
-                        "phase": "Bound",
-                        "accessModes": volume.spec.access_modes,
-                        "capacity": volume.spec.capacity,
-                    }),
-                    // A volume that was there and is not any more.
-                    None if is_bound(claim) => json!({ "phase": "Lost" }),
-                    None => return pending(),
-                };
+                let status =
+                    match found.filter(|volume| claim_uid(volume) == Some(meta.uid.as_str())) {
+                        Some(volume) => json!({
+                            "phase": "Bound",
+                            "accessModes": volume.spec.access_modes,
+                            "capacity": volume.spec.capacity,
+                        }),
+                        // A volume that was there and is not any more.
+                        None if is_bound(claim) => json!({ "phase": "Lost" }),
+                        None => return pending(),
+                    };
                 let live = json!(claim.status);
                 let same = status
                     .as_object()?
@@ -156,12 +157,12 @@ impl World<'_> {
         {
             return None;
         }
-        let name = meta.name.clone();
+        let name = meta.name.to_string();
         let uid = claim_uid(volume);
         let claim = self
             .claims
             .iter()
-            .find(|claim| Some(&claim.meta().uid) == uid);
+            .find(|claim| uid.is_some_and(|uid| claim.meta().uid == uid));
         if meta.is_terminating() {
             if claim.is_some() {
                 return None;
@@ -179,7 +180,7 @@ impl World<'_> {
         }
         let Some(claim) = claim else {
             let delete = volume.spec.persistent_volume_reclaim_policy.as_deref() == Some("Delete");
-            return delete.then(|| Write::Delete(name, meta.uid.clone()));
+            return delete.then(|| Write::Delete(name, meta.uid.to_string()));
         };
         let asked = requested(claim)?;
         let has = volume
@@ -230,11 +231,7 @@ fn volume(claim: &Claim, class: &StorageClass) -> Value {
 }
 
 fn is_default(class: &StorageClass) -> bool {
-    class
-        .meta()
-        .annotations
-        .get(DEFAULT_CLASS)
-        .is_some_and(|value| value == "true")
+    class.meta().annotations.get(DEFAULT_CLASS) == Some("true")
 }
 
 fn requested(claim: &Claim) -> Option<&Quantity> {
@@ -251,8 +248,8 @@ fn size(quantity: &Quantity) -> Option<crate::api::Quantity> {
     quantity.0.parse().ok()
 }
 
-fn claim_uid(volume: &Volume) -> Option<&String> {
-    volume.spec.claim_ref.as_ref()?.uid.as_ref()
+fn claim_uid(volume: &Volume) -> Option<&str> {
+    volume.spec.claim_ref.as_ref()?.uid.as_deref()
 }
 
 /// A merge patch of the object as it was read.
@@ -270,8 +267,8 @@ fn with_finalizer(meta: &Meta, name: &str) -> Option<Value> {
     if meta.finalizers.iter().any(|finalizer| finalizer == name) {
         return None;
     }
-    let mut finalizers = meta.finalizers.clone();
-    finalizers.push(name.to_owned());
+    let mut finalizers: Vec<&str> = meta.finalizers.iter().map(AsRef::as_ref).collect();
+    finalizers.push(name);
     Some(patch(
         meta,
         json!({ "metadata": { "finalizers": finalizers } }),

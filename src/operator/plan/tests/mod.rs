@@ -25,11 +25,5 @@ fn len<T>(items: &[T]) -> u32 {
 }
 
 fn role(world: &World, ordinal: u32) -> Option<&str> {
-    world
-        .pods
-        .get(&ordinal)?
-        .metadata
-        .labels
-        .get(ROLE_LABEL)
-        .map(String::as_str)
+    world.pods.get(&ordinal)?.metadata.labels.get(ROLE_LABEL)
 }

@@ -34,7 +34,7 @@ impl World {
             pod_uid: entry
                 .2
                 .as_ref()
-                .map_or_else(|| pod.metadata.uid.clone(), |s| s.pod_uid.clone()),
+                .map_or_else(|| pod.metadata.uid.to_string(), |s| s.pod_uid.clone()),
             status: entry.2.clone(),
             read_at: Some(self.now),
             asked_at: self.asked.get(&ordinal).copied(),
@@ -194,8 +194,8 @@ impl World {
             self.acts += 1;
             self.uids += 1;
             let mut pod = Pod::default();
-            pod.metadata.name = instance_name("demo", *ordinal);
-            pod.metadata.uid = format!("p{}", self.uids);
+            pod.metadata.name = instance_name("demo", *ordinal).into();
+            pod.metadata.uid = format!("p{}", self.uids).into();
             let hash = (TEMPLATE_HASH_ANNOTATION.to_owned(), self.template.clone());
             pod.metadata.annotations.extend([hash]);
             self.pods.insert(*ordinal, pod);
@@ -213,8 +213,8 @@ impl World {
         if let Some(pod) = self.pods.get_mut(&ordinal) {
             match role {
                 None => pod.metadata.labels.remove(ROLE_LABEL),
-                Some(role) => pod.metadata.labels.insert(ROLE_LABEL.into(), role.into()),
-            };
+                Some(role) => pod.metadata.labels.insert(ROLE_LABEL, role),
+            }
         }
     }
 

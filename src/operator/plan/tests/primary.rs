@@ -135,7 +135,7 @@ fn unspoken(world: &mut World, ordinal: u32, ago: Duration) -> (Observed, Now) {
         ..ContainerStatus::default()
     };
     let pod = world.pods.get_mut(&ordinal).unwrap();
-    pod.status.container_statuses = vec![container];
+    pod.status.container_statuses = [container].into();
     let (mut observed, now) = world.observe();
     let sight = observed.sights.get_mut(&ordinal).unwrap();
     (sight.status, sight.fresh, sight.read_at) = (None, false, None);
@@ -245,7 +245,7 @@ fn a_request_to_promote_a_stranger_does_not_hold_up_an_update() {
         world.reconcile(usize::MAX);
     }
     assert!(world.pods.values().all(|pod| {
-        pod.metadata.annotations.get(TEMPLATE_HASH_ANNOTATION) == Some(&world.template)
+        pod.metadata.annotations.get(TEMPLATE_HASH_ANNOTATION) == Some(world.template.as_str())
     }));
 }
 

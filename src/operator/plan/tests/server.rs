@@ -77,7 +77,7 @@ impl Server {
         });
         InstanceStatus {
             name: instance_name("demo", ordinal),
-            pod_uid: pod.metadata.uid.clone(),
+            pod_uid: pod.metadata.uid.to_string(),
             term: TERM,
             phase: if self.running {
                 InstancePhase::Running

@@ -47,7 +47,7 @@ impl Target {
     /// The server's DNS name.
     fn host(&self) -> String {
         let meta = &self.pod.metadata;
-        let cluster = meta.labels.get(CLUSTER_LABEL).map(String::as_str);
+        let cluster = meta.labels.get(CLUSTER_LABEL);
         host(cluster.unwrap_or_default(), &meta.namespace, &meta.name)
     }
 }

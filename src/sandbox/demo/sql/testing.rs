@@ -47,7 +47,7 @@ impl FakeServers {
 
 impl Servers for FakeServers {
     fn connect(&self, target: &Target) -> BoxFuture<'static, Result<Box<dyn Session>, String>> {
-        let (servers, pod) = (self.clone(), target.pod.metadata.name.clone());
+        let (servers, pod) = (self.clone(), target.pod.metadata.name.to_string());
         let down = self.with(&pod, |server| server.down);
         let session = FakeSession { servers, pod };
         Box::pin(async move {
@@ -95,7 +95,7 @@ impl Session for FakeSession {
 /// The target that is called so.
 pub(crate) fn target(pod: &str) -> Target {
     let mut value = Pod::default();
-    pod.clone_into(&mut value.metadata.name);
+    value.metadata.name = pod.into();
     Target {
         pod: Arc::new(value),
         account: Account {

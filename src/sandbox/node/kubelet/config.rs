@@ -285,15 +285,15 @@ fn field_value(pod: &Pod, place: &PodRef, path: &str) -> Result<String, Problem>
         Some(key.to_owned())
     };
     if let Some(key) = quoted("metadata.labels") {
-        return Ok(meta.labels.get(&key).cloned().unwrap_or_default());
+        return Ok(meta.labels.get(&key).unwrap_or_default().to_owned());
     }
     if let Some(key) = quoted("metadata.annotations") {
-        return Ok(meta.annotations.get(&key).cloned().unwrap_or_default());
+        return Ok(meta.annotations.get(&key).unwrap_or_default().to_owned());
     }
     Ok(match path {
-        "metadata.name" => meta.name.clone(),
-        "metadata.namespace" => meta.namespace.clone(),
-        "metadata.uid" => meta.uid.clone(),
+        "metadata.name" => meta.name.to_string(),
+        "metadata.namespace" => meta.namespace.to_string(),
+        "metadata.uid" => meta.uid.to_string(),
         "spec.nodeName" => pod.node().to_owned(),
         "spec.serviceAccountName" => spec.service_account_name.clone().unwrap_or_default(),
         "status.podIP" | "status.podIPs" => place.ip.to_string(),

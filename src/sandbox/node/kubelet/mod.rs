@@ -157,7 +157,7 @@ impl Kubelet {
         match change {
             Change::Applied { new, .. } => self.applied(new),
             Change::Deleted { last } => {
-                if let Some(entry) = self.lock().pods.get(&last.meta().uid) {
+                if let Some(entry) = self.lock().pods.get(last.meta().uid.as_str()) {
                     entry.view.send_modify(|view| view.gone = true);
                 }
             }
@@ -166,7 +166,7 @@ impl Kubelet {
 
     fn applied(self: &Arc<Self>, pod: &Arc<Pod>) {
         let mut state = self.lock();
-        if let Some(entry) = state.pods.get(&pod.meta().uid) {
+        if let Some(entry) = state.pods.get(pod.meta().uid.as_str()) {
             entry.view.send_modify(|view| view.pod = Arc::clone(pod));
             return;
         }
@@ -185,7 +185,7 @@ impl Kubelet {
         let (view, viewed) = watch::channel(view);
         let host_ip = state.nodes[index].address;
         let worker = Worker::new(Arc::clone(self), place.clone(), host_ip, viewed);
-        let uid = pod.meta().uid.clone();
+        let uid = pod.meta().uid.to_string();
         state.pods.insert(
             uid.clone(),
             Entry {
@@ -212,9 +212,9 @@ impl Kubelet {
         let meta = pod.meta();
         let host = pod.spec.hostname.as_ref().zip(pod.spec.subdomain.as_ref());
         PodRef {
-            namespace: meta.namespace.clone(),
-            name: meta.name.clone(),
-            uid: meta.uid.clone(),
+            namespace: meta.namespace.to_string(),
+            name: meta.name.to_string(),
+            uid: meta.uid.to_string(),
             ip,
             host: host.map(|(name, domain)| format!("{name}.{domain}.{}.svc", meta.namespace)),
         }

@@ -105,7 +105,7 @@ async fn tell(
     }
     if report.finished {
         let options = DeleteOptions {
-            uid: Some(meta.uid.clone()),
+            uid: Some(meta.uid.to_string()),
             grace_period: Some(Duration::ZERO),
             ..DeleteOptions::default()
         };

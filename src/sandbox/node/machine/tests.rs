@@ -250,7 +250,7 @@ async fn a_liveness_probe_that_fails_restarts_the_container() {
 #[tokio::test(start_paused = true)]
 async fn a_deleted_pod_is_stopped_released_and_removed_in_this_order() {
     let mut bench = Bench::running(pod(&mysql(&json!({}))));
-    bench.pod.metadata.meta.deletion_timestamp = Some("2026-01-01T00:02:00Z".to_owned());
+    bench.pod.metadata.meta.deletion_timestamp = Some("2026-01-01T00:02:00Z".into());
     bench.pod.metadata.deletion_grace_period_seconds = Some(120);
     assert_eq!(bench.step(), [Action::Terminate(run("mysql", 0))]);
     assert_eq!(

@@ -45,7 +45,7 @@ async fn a_kubelet_that_starts_anew_finds_what_runs_and_restarts_what_is_gone() 
     );
 
     // Killed between the last container's end and the pod's removal: the rest is done again.
-    pod.metadata.meta.deletion_timestamp = Some("2026-01-01T00:02:00Z".to_owned());
+    pod.metadata.meta.deletion_timestamp = Some("2026-01-01T00:02:00Z".into());
     let mut ending = Bench::new(pod);
     assert_eq!(ending.step(), [Action::Unmount]);
     ending.event(&Event::Unmounted);

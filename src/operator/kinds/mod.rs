@@ -1,21 +1,36 @@
 //! The kinds that the operator caches, each a projection of what it reads.
 
+mod pod;
+
 use std::collections::BTreeMap;
+use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use crate::api::{MYSQL_CLUSTER, MySQLClusterSpec, MySQLClusterStatus};
-use crate::client;
-use crate::runtime::{Kind, Meta, exact, kind};
+use crate::client::{self, Resource};
+use crate::runtime::{Annotations, Kind, Meta, kind};
+pub use pod::{
+    ContainerState, ContainerStatus, Pod, PodConditions, PodSpec, PodStatus, StateReason,
+};
+
+/// The annotations that the operator reads: its own.
+pub struct Ours;
+
+impl Annotations for Ours {
+    fn keeps(key: &str) -> bool {
+        key.starts_with("mysql.mainstay.dev/")
+    }
+}
 
 /// A MySQLCluster.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Cluster {
     /// Metadata.
+    #[serde(deserialize_with = "Meta::with_annotations::<Ours, _>")]
     pub metadata: Meta,
     /// What is asked for.
     #[serde(default)]
@@ -25,118 +40,19 @@ pub struct Cluster {
     pub status: MySQLClusterStatus,
 }
 
-/// A pod of a cluster.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub struct Pod {
-    /// Metadata.
-    pub metadata: Meta,
-    /// Where it runs.
-    #[serde(default)]
-    pub spec: PodSpec,
-    /// How it does.
-    #[serde(default)]
-    pub status: PodStatus,
-}
-
-/// The slice of a pod's spec that is read.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PodSpec {
-    /// Node it was bound to; empty before.
-    pub node_name: String,
-}
-
-/// The slice of a pod's status that is read.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PodStatus {
-    /// Pending, Running, Succeeded, Failed or Unknown.
-    pub phase: String,
-    /// Why the pod failed, such as Evicted.
-    pub reason: String,
-    /// Why, in a sentence.
-    pub message: String,
-    /// Address; empty before it has one.
-    #[serde(rename = "podIP")]
-    pub pod_ip: String,
-    /// Conditions.
-    #[serde(deserialize_with = "exact")]
-    pub conditions: Vec<PodCondition>,
-    /// Containers.
-    #[serde(deserialize_with = "exact")]
-    pub container_statuses: Vec<ContainerStatus>,
-    /// Init containers.
-    #[serde(deserialize_with = "exact")]
-    pub init_container_statuses: Vec<ContainerStatus>,
-}
-
-/// A pod's condition.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PodCondition {
-    /// Name, such as `PodScheduled`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// True, False or Unknown.
-    pub status: String,
-    /// One word why.
-    pub reason: String,
-    /// A sentence why.
-    pub message: String,
-}
-
-/// One container's state.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ContainerStatus {
-    /// Container name.
-    pub name: String,
-    /// Whether its readiness probe passes.
-    pub ready: bool,
-    /// Restarts so far.
-    pub restart_count: u32,
-    /// `waiting`, `running` or `terminated` with its fields.
-    pub state: ContainerState,
-    /// How the last run ended.
-    pub last_state: ContainerState,
-}
-
-/// State of a container: one of the three is there.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ContainerState {
-    /// Not running yet.
-    pub waiting: Option<StateReason>,
-    /// Running; since when is not read.
-    pub running: Option<IgnoredAny>,
-    /// Ended.
-    pub terminated: Option<StateReason>,
-}
-
-/// Why a container waits or ended.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct StateReason {
-    /// One word, such as ErrImagePull.
-    pub reason: String,
-    /// A sentence.
-    pub message: String,
-    /// Exit code where it ended.
-    pub exit_code: i32,
-}
-
 /// A Secret, decoded.
 #[derive(Clone, Default, Deserialize)]
 pub struct Secret {
     /// Metadata.
+    #[serde(deserialize_with = "Meta::with_annotations::<Ours, _>")]
     pub metadata: Meta,
     /// Content.
     #[serde(default, deserialize_with = "base64_map")]
     pub data: BTreeMap<String, Vec<u8>>,
 }
 
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secret")
             .field("metadata", &self.metadata)
             .field("keys", &self.data.keys().collect::<Vec<_>>())
@@ -177,13 +93,24 @@ macro_rules! whole {
         #[derive(Clone, Debug, Default, Deserialize)]
         pub struct $name {
             /// Metadata.
+            #[serde(deserialize_with = "Meta::with_annotations::<Ours, _>")]
             pub metadata: Meta,
             /// All fields but `metadata`; `status` is dropped.
             #[serde(flatten, deserialize_with = "without_status")]
             pub body: Map<String, Value>,
         }
 
-        kind!($name, $resource);
+        impl Kind for $name {
+            const RESOURCE: Resource = $resource;
+
+            fn meta(&self) -> &Meta {
+                &self.metadata
+            }
+
+            fn held_bytes(&self) -> usize {
+                size_of::<Self>() + self.metadata.heap_bytes() + fields(&self.body)
+            }
+        }
 
         impl Whole for $name {
             fn body(&self) -> &Map<String, Value> {
@@ -191,6 +118,26 @@ macro_rules! whole {
             }
         }
     };
+}
+
+/// Bytes of a JSON object on the heap, about: an entry of a map is a key and a value, and maps are a
+/// third empty.
+fn fields(object: &Map<String, Value>) -> usize {
+    let entry = |(key, value): (&String, &Value)| {
+        key.capacity() + (size_of::<String>() + size_of::<Value>()) * 3 / 2 + content(value)
+    };
+    object.iter().map(entry).sum()
+}
+
+fn content(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.capacity(),
+        Value::Array(items) => {
+            items.capacity() * size_of::<Value>() + items.iter().map(content).sum::<usize>()
+        }
+        Value::Object(object) => fields(object),
+        _ => 0,
+    }
 }
 
 fn without_status<'de, D: Deserializer<'de>>(from: D) -> Result<Map<String, Value>, D::Error> {
@@ -221,8 +168,24 @@ whole!(
 );
 
 kind!(Cluster, MYSQL_CLUSTER);
-kind!(Pod, client::POD);
-kind!(Secret, client::SECRET);
+
+impl Kind for Secret {
+    const RESOURCE: Resource = client::SECRET;
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+
+    fn held_bytes(&self) -> usize {
+        let entries = self.data.iter();
+        let entry = size_of::<(String, Vec<u8>)>() * 3 / 2;
+        size_of::<Self>()
+            + self.metadata.heap_bytes()
+            + entries
+                .map(|(key, value)| entry + key.capacity() + value.capacity())
+                .sum::<usize>()
+    }
+}
 
 #[cfg(test)]
 mod tests {
