@@ -61,7 +61,7 @@ metrics_table! {
     WATCH_EVENTS = Counter "mainstay_watch_events_total" ["kind", "type"]
         "Watch frames by type: added, modified, deleted or bookmark.";
     WATCH_LISTS = Counter "mainstay_watch_lists_total" ["kind", "reason"]
-        "Lists begun by reason: initial, expired, barren or retry.";
+        "Lists begun by reason: initial, expired, barren, retry, refused, stalled or broken.";
     WATCH_ENDS = Counter "mainstay_watch_ends_total" ["kind", "reason"]
         "Watches that ended by reason: closed, silent, expired or failed.";
     WATCH_DECODE_ERRORS = Counter "mainstay_watch_decode_errors_total" ["kind"]
