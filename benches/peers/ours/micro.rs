@@ -183,8 +183,10 @@ fn store() {
         }
     });
     print("store_get_100k", SYSTEM, cpu, "ns CPU");
-    let (cpu, _) = measured(LOOKUPS, || {
-        for n in 0..LOOKUPS {
+    // The scheduler's clock ticks every few milliseconds, in which this is done thousands of times.
+    let lookups = 100 * LOOKUPS;
+    let (cpu, _) = measured(lookups, || {
+        for n in 0..lookups {
             let (namespace, _, _) = names(n * 997 % OBJECTS);
             let found = store.in_namespace(&namespace).expect("it is synced");
             // It is a view of what the store has, so that each is asked for, too.
