@@ -195,11 +195,11 @@ async fn on_the_server(client: &Client) -> Rows {
         label_selector: scope().label_selector,
         ..ListOptions::default()
     };
-    let page = client.list(CONFIG_MAP, Some("default"), &options).await;
-    let rows = page.unwrap().items.into_iter().map(|item| {
-        let object: Row = serde_json::from_str(item.get()).unwrap();
-        row(&object.metadata)
-    });
+    let page = client
+        .list::<Row>(CONFIG_MAP, Some("default"), &options)
+        .await;
+    let items = page.unwrap().items.into_iter();
+    let rows = items.map(|object| row(&object.unwrap().metadata));
     rows.collect()
 }
 

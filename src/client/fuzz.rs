@@ -30,7 +30,10 @@ pub fn response(bytes: &[u8]) {
             &object(POD),
             body,
         )),
-        2 => short(page(&Subject::collection(Verb::List, POD, None), body)),
+        2 => short(page::<Value>(
+            &Subject::collection(Verb::List, POD, None),
+            body,
+        )),
         3 => {
             for code in [
                 200, 302, 400, 401, 403, 404, 409, 410, 413, 422, 429, 500, 503,

@@ -134,7 +134,7 @@ async fn bodies_are_bounded_and_truncated_ones_are_errors() {
     let server = FakeServer::replying([Reply::json("<html>sign in</html>")]);
     let list = server
         .client()
-        .list(POD, None, &ListOptions::default())
+        .list::<Value>(POD, None, &ListOptions::default())
         .await;
     assert!(matches!(list, Err(Error::Decode { .. })));
 }

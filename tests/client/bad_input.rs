@@ -33,7 +33,10 @@ impl Verb {
                     label_selector: Some(format!("a={SECRET}")),
                     ..ListOptions::default()
                 };
-                client.list(POD, Some("ns"), &options).await.unwrap_err()
+                client
+                    .list::<serde_json::Value>(POD, Some("ns"), &options)
+                    .await
+                    .unwrap_err()
             }
             Self::Watch => {
                 let options = WatchOptions::default();

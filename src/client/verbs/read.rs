@@ -10,21 +10,21 @@ use crate::client::answer::decode;
 use crate::client::call::{Call, Subject, Verb, Wanted};
 use crate::client::limiter::Priority;
 use crate::client::request::ReplyBody;
-use crate::client::watch::WatchStream;
+use crate::client::watch::{Decoded, Undecoded, WatchStream};
 use crate::client::{Client, Error, ListOptions, Resource, WatchOptions};
 
 /// Largest page of a list.
 const LIST_LIMIT: usize = 64 << 20;
 
-/// One page of a list; items undecoded.
+/// One page of a list, its objects read as `T`: as raw JSON unless said otherwise.
 #[derive(Debug)]
-pub struct ListPage {
+pub struct ListPage<T = Box<RawValue>> {
     /// The version that the list is of; watch from here once all pages are read.
     pub resource_version: String,
     /// Where the next page begins; `None` on the last.
     pub continue_token: Option<String>,
-    /// The objects, each as its JSON (`apiVersion` and `kind` may be left out, as servers do).
-    pub items: Vec<Box<RawValue>>,
+    /// The objects (`apiVersion` and `kind` may be left out, as servers do).
+    pub items: Vec<Decoded<T>>,
 }
 
 impl Client {
@@ -42,16 +42,17 @@ impl Client {
         self.run_and_decode(&call).await
     }
 
-    /// One page of the objects in a namespace, or (with `None`) in all.
+    /// One page of the objects in a namespace, or (with `None`) in all. They are read as `T` in one
+    /// pass over the page; one that is no `T` is said within the page.
     ///
     /// # Errors
     /// [`Error::Gone`] when the continue token is too old, among others.
-    pub async fn list(
+    pub async fn list<T: DeserializeOwned>(
         &self,
         resource: Resource,
         namespace: Option<&str>,
         options: &ListOptions,
-    ) -> Result<ListPage, Error> {
+    ) -> Result<ListPage<T>, Error> {
         let limit = options.limit.map(|limit| limit.to_string());
         let call = on_collection(Verb::List, Method::GET, resource, namespace, LIST_LIMIT)?
             .with_optional("labelSelector", options.label_selector.as_deref())
@@ -126,12 +127,15 @@ impl Client {
     }
 }
 
-/// Reads one page of a list.
-pub(in crate::client) fn page(subject: &Subject, body: &[u8]) -> Result<ListPage, Error> {
+/// Reads one page of a list: whole, or item by item where one of them is no `T`.
+pub(in crate::client) fn page<T: DeserializeOwned>(
+    subject: &Subject,
+    body: &[u8],
+) -> Result<ListPage<T>, Error> {
     #[derive(Deserialize)]
-    struct List {
+    struct List<T> {
         metadata: Metadata,
-        items: Option<Vec<Box<RawValue>>>,
+        items: Option<Vec<T>>,
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -141,13 +145,23 @@ pub(in crate::client) fn page(subject: &Subject, body: &[u8]) -> Result<ListPage
         #[serde(rename = "continue")]
         continue_token: Option<String>,
     }
-    let list: List = decode(subject, body)?;
-    let token = list.metadata.continue_token;
-    Ok(ListPage {
-        resource_version: list.metadata.resource_version,
-        continue_token: token.filter(|token| !token.is_empty()),
-        items: list.items.unwrap_or_default(),
-    })
+    fn paged<T>(metadata: Metadata, items: impl Iterator<Item = Decoded<T>>) -> ListPage<T> {
+        let token = metadata.continue_token;
+        ListPage {
+            resource_version: metadata.resource_version,
+            continue_token: token.filter(|token| !token.is_empty()),
+            items: items.collect(),
+        }
+    }
+    if let Ok(List { metadata, items }) = decode::<List<T>>(subject, body) {
+        return Ok(paged(metadata, items.into_iter().flatten().map(Ok)));
+    }
+    let list: List<Box<RawValue>> = decode(subject, body)?;
+    let items = list.items.into_iter().flatten().map(|raw| {
+        let decoded = serde_json::from_str(raw.get());
+        decoded.map_err(|error| Undecoded { raw, error })
+    });
+    Ok(paged(list.metadata, items))
 }
 
 #[cfg(test)]
@@ -157,7 +171,7 @@ mod tests {
     use crate::client::testing::{FakeServer, Reply};
 
     #[tokio::test]
-    async fn a_list_comes_page_by_page_with_items_undecoded() {
+    async fn a_list_comes_page_by_page() {
         let server = FakeServer::replying([
             Reply::json(
                 r#"{"metadata":{"resourceVersion":"5","continue":"c/1"},"items":[{"a":1},{"b": 2}]}"#,
@@ -172,16 +186,17 @@ mod tests {
             resource_version: Some("0".to_owned()),
             ..ListOptions::default()
         };
-        let page = client.list(POD, None, &options).await.unwrap();
+        let page: ListPage = client.list(POD, None, &options).await.unwrap();
         assert_eq!(page.resource_version, "5");
-        let items: Vec<_> = page.items.iter().map(|item| item.get()).collect();
+        let items = page.items.iter().map(|item| item.as_ref().unwrap().get());
+        let items: Vec<_> = items.collect();
         assert_eq!(items, [r#"{"a":1}"#, r#"{"b": 2}"#]);
         options.continue_token = page.continue_token;
         options.resource_version = None;
-        let last = client.list(POD, None, &options).await.unwrap();
+        let last: ListPage = client.list(POD, None, &options).await.unwrap();
         assert!(last.items.is_empty() && last.continue_token.is_none());
         assert!(matches!(
-            client.list(POD, None, &options).await,
+            client.list::<Box<RawValue>>(POD, None, &options).await,
             Err(Error::Gone { .. })
         ));
         let queries: Vec<_> = server
@@ -197,5 +212,29 @@ mod tests {
             queries[1],
             "/api/v1/pods?labelSelector=a%3Db&limit=2&continue=c%2F1"
         );
+    }
+
+    #[test]
+    fn an_item_that_is_no_t_is_said_within_its_page() {
+        #[derive(Debug, Deserialize)]
+        struct Numbered {
+            n: u8,
+        }
+        let subject = Subject::collection(Verb::List, POD, None);
+        let read = |items: &str| {
+            let body = format!(r#"{{"metadata":{{"resourceVersion":"5"}},"items":[{items}]}}"#);
+            page::<Numbered>(&subject, body.as_bytes()).map(|page| page.items)
+        };
+        let items = read(r#"{"n":1},{"n":2,"m":{}}"#).unwrap();
+        assert!(matches!(
+            items[..],
+            [Ok(Numbered { n: 1 }), Ok(Numbered { n: 2 })]
+        ));
+        let items = read(r#"{"n":1},{"n":"two"},{"n":3}"#).unwrap();
+        let [Ok(Numbered { n: 1 }), Err(odd), Ok(Numbered { n: 3 })] = &items[..] else {
+            panic!("{items:?}");
+        };
+        assert_eq!(odd.raw.get(), r#"{"n":"two"}"#);
+        assert!(matches!(read(r#"{"n":1"#), Err(Error::Decode { .. })));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::client::SECRET;
+use crate::client::{SECRET, Undecoded};
 use crate::runtime::{Kind, Meta, ObjectKey};
 
 /// An object that could not be decoded.
@@ -27,16 +27,11 @@ impl Undecodable {
     }
 }
 
-/// Decodes an object as `K`.
-pub(super) fn object<K: Kind>(raw: &RawValue) -> Result<K, Undecodable> {
-    serde_json::from_str(raw.get()).map_err(|error| undecodable::<K>(raw, &error))
-}
-
 /// What can be said of an object that is no `K`.
-pub(super) fn undecodable<K: Kind>(raw: &RawValue, error: &serde_json::Error) -> Undecodable {
+pub(super) fn undecodable<K: Kind>(undecoded: &Undecoded) -> Undecodable {
     Undecodable {
-        meta: metadata(raw).map(Box::new),
-        message: describe::<K>(error),
+        meta: metadata(&undecoded.raw).map(Box::new),
+        message: describe::<K>(&undecoded.error),
     }
 }
 
@@ -87,19 +82,20 @@ fn describe<K: Kind>(error: &serde_json::Error) -> String {
 mod tests {
     use super::*;
     use crate::client::Resource;
-    use crate::runtime::testing::{Thing, raw, raw_with};
+    use crate::runtime::testing::{Thing, decoded, raw_with};
+
+    fn refused<K: Kind + std::fmt::Debug>(raw: Box<RawValue>) -> Undecodable {
+        undecodable::<K>(&decoded::<K>(raw).unwrap_err())
+    }
 
     #[test]
     fn kube_2061_what_does_not_fit_is_described() {
-        let fits: Thing = object(&raw("ns", "a", "u", 3)).unwrap();
-        assert_eq!(fits.value, 3);
-        let odd = raw_with("ns", "a", "u", 4, "four");
-        let error = object::<Thing>(&odd).unwrap_err();
+        let error = refused::<Thing>(raw_with("ns", "a", "u", 4, "four"));
         assert_eq!(error.key(), Some(ObjectKey::new("ns", "a")));
         assert_eq!(error.resource_version(), "4");
         assert!(error.message.contains("column"), "{}", error.message);
         let hopeless = RawValue::from_string("[1]".to_owned()).unwrap();
-        assert_eq!(object::<Thing>(&hopeless).unwrap_err().key(), None);
+        assert_eq!(refused::<Thing>(hopeless).key(), None);
     }
 
     #[test]
@@ -116,8 +112,7 @@ mod tests {
                 &self.metadata
             }
         }
-        let odd = raw_with("ns", "a", "u", 4, "hunter2");
-        let error = object::<Secret>(&odd).unwrap_err();
+        let error = refused::<Secret>(raw_with("ns", "a", "u", 4, "hunter2"));
         assert!(!error.message.contains("hunter2"), "{}", error.message);
     }
 }

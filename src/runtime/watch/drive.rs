@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use metrics::Gauge;
-use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::decode::{self, Undecodable};
@@ -62,14 +61,14 @@ async fn list<K: Kind, S: Source>(
     machine: &mut Machine,
     sink: &mut Sink<'_, K>,
 ) {
-    match source.page(request).await {
+    match source.page::<K>(request).await {
         Ok(ListPage {
             resource_version,
             continue_token,
             items,
         }) => {
             for item in items {
-                sink.listed(&item);
+                sink.listed(item);
             }
             sink.contact();
             if let Some(version) = machine.page(Instant::now(), resource_version, continue_token) {
@@ -185,10 +184,10 @@ impl<'a, K: Kind> Sink<'a, K> {
         self.store.begin_list();
     }
 
-    fn listed(&mut self, raw: &RawValue) {
-        match decode::object::<K>(raw) {
+    fn listed(&mut self, object: Decoded<K>) {
+        match object {
             Ok(object) => self.apply(object),
-            Err(error) => self.undecodable(&error),
+            Err(undecoded) => self.undecodable(&decode::undecodable::<K>(&undecoded)),
         }
     }
 
@@ -238,7 +237,7 @@ impl<'a, K: Kind> Sink<'a, K> {
                 version
             }
             Err(undecoded) => {
-                let error = decode::undecodable::<K>(&undecoded.raw, &undecoded.error);
+                let error = decode::undecodable::<K>(&undecoded);
                 self.undecodable(&error);
                 error.resource_version().to_owned()
             }

@@ -2,6 +2,7 @@ use super::*;
 use crate::client::Jitter;
 use crate::runtime::testing::{Thing, decoded, raw, raw_with};
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
@@ -39,10 +40,17 @@ impl Script {
 impl Source for Script {
     type Frames = VecDeque<Play>;
 
-    async fn page(&self, request: PageRequest) -> Result<ListPage, Error> {
+    async fn page<T: DeserializeOwned + Send>(
+        &self,
+        request: PageRequest,
+    ) -> Result<ListPage<T>, Error> {
         let token = request.continue_token.as_deref().unwrap_or("-");
         match self.note(format!("list {token}")) {
-            Some(Reply::Page(page)) => page,
+            Some(Reply::Page(page)) => page.map(|page| ListPage {
+                resource_version: page.resource_version,
+                continue_token: page.continue_token,
+                items: page.items.into_iter().flatten().map(decoded).collect(),
+            }),
             Some(Reply::Watch(_)) => panic!("a watch was expected"),
             None => std::future::pending().await,
         }
@@ -81,7 +89,7 @@ pub(super) fn page(version: u64, token: Option<&str>, items: Vec<Box<RawValue>>)
     Reply::Page(Ok(ListPage {
         resource_version: version.to_string(),
         continue_token: token.map(str::to_owned),
-        items,
+        items: items.into_iter().map(Ok).collect(),
     }))
 }
 

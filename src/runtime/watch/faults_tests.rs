@@ -140,7 +140,10 @@ fn too_many() -> Error {
 impl Source for Server {
     type Frames = Stream;
 
-    async fn page(&self, request: PageRequest) -> Result<ListPage, Error> {
+    async fn page<T: DeserializeOwned + Send>(
+        &self,
+        request: PageRequest,
+    ) -> Result<ListPage<T>, Error> {
         sleep(Duration::from_millis(3)).await;
         let mut state = self.state.lock().unwrap();
         if state.strikes(4) {
@@ -165,7 +168,7 @@ impl Source for Server {
             resource_version: version.to_string(),
             continue_token: token,
             items: items
-                .map(|(name, (uid, version))| raw("ns", name, uid, *version))
+                .map(|(name, (uid, version))| decoded(raw("ns", name, uid, *version)))
                 .collect(),
         })
     }

@@ -33,7 +33,10 @@ pub(super) struct WatchRequest {
 pub(super) trait Source: Send + Sync {
     type Frames: Frames;
 
-    fn page(&self, request: PageRequest) -> impl Future<Output = Result<ListPage, Error>> + Send;
+    fn page<T: DeserializeOwned + Send>(
+        &self,
+        request: PageRequest,
+    ) -> impl Future<Output = Result<ListPage<T>, Error>> + Send;
 
     fn watch(
         &self,
@@ -84,7 +87,10 @@ impl Remote {
 impl Source for Remote {
     type Frames = WatchStream;
 
-    async fn page(&self, request: PageRequest) -> Result<ListPage, Error> {
+    async fn page<T: DeserializeOwned + Send>(
+        &self,
+        request: PageRequest,
+    ) -> Result<ListPage<T>, Error> {
         self.leave_alone().await;
         let options = ListOptions {
             label_selector: self.scope.label_selector.clone(),
