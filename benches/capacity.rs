@@ -294,10 +294,23 @@ async fn create_whole(client: &Client, kind: Resource, object: &Value) -> String
     let created = created.unwrap_or_else(|error| panic!("{error}"));
     if !object["status"].is_null() {
         let name = object["metadata"]["name"].as_str().expect("a name");
-        let replaced: Result<Value, Error> = client
-            .replace(kind, namespace, name, Some("status"), object)
-            .await;
-        replaced.unwrap_or_else(|error| panic!("{error}"));
+        let mut whole = object.clone();
+        let mut now = created.clone();
+        loop {
+            whole["metadata"]["resourceVersion"] = now["metadata"]["resourceVersion"].clone();
+            let replaced: Result<Value, Error> = client
+                .replace(kind, namespace, name, Some("status"), &whole)
+                .await;
+            match replaced {
+                Ok(_) => break,
+                // The server's own controllers write, too.
+                Err(Error::Conflict { .. }) => {
+                    let read = client.get(kind, namespace, name).await;
+                    now = read.unwrap_or_else(|error| panic!("{error}"));
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
     }
     created["metadata"]["uid"]
         .as_str()
