@@ -292,7 +292,8 @@ async fn create_whole(client: &Client, kind: Resource, object: &Value) -> String
     let namespace = Some("default");
     let created: Result<Value, Error> = client.create(kind, namespace, object).await;
     let created = created.unwrap_or_else(|error| panic!("{error}"));
-    if !object["status"].is_null() {
+    // That of a Service is empty, and nobody's to write here.
+    if kind.plural != SERVICE.plural && !object["status"].is_null() {
         let name = object["metadata"]["name"].as_str().expect("a name");
         let mut whole = object.clone();
         let mut now = created.clone();
