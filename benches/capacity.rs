@@ -283,6 +283,7 @@ fn of_cluster(template: &Value, cluster: usize, nth: usize, owner: Option<&str>)
     let owners = object["metadata"]["ownerReferences"].as_array_mut();
     for reference in owners.into_iter().flatten() {
         reference["uid"] = json!(owner.expect("its cluster is there"));
+        reference["name"] = json!(format!("c{cluster}-0-demo"));
     }
     object
 }
