@@ -6,6 +6,9 @@
 //! there), 200 changes a second, for 60 s. Without `KUBECONFIG` against the API server in memory, which
 //! then shares the process.
 
+#[path = "capacity/proc.rs"]
+mod proc;
+
 use std::collections::HashMap;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -13,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use mainstay::apiserver::{Access, ApiServer, ApiServerOptions};
 use mainstay::client::{
-    CONFIG_MAP, Client, ClientOptions, Config, ConfigSource, Error, Patch, Resource,
+    CONFIG_MAP, Client, ClientOptions, Config, ConfigSource, Error, NAMESPACE, Patch, Resource,
 };
 use mainstay::runtime::{
     Change, Controller, ControllerOptions, Kind, ListWatch, Meta, ObjectKey, Outcome, Priority,
@@ -25,17 +28,12 @@ use tokio::task::JoinSet;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// This process.
+const OWN: &str = "self";
 const NAMESPACES: usize = 10;
 const LABEL: &str = "bench=live";
 /// What a reconcile waits for, as if it asked somebody.
 const WORK: Duration = Duration::from_millis(2);
-const NAMESPACE: Resource = Resource {
-    group: "",
-    version: "v1",
-    kind: "Namespace",
-    plural: "namespaces",
-    namespaced: false,
-};
 
 #[derive(serde::Deserialize)]
 struct Row {
@@ -105,7 +103,7 @@ async fn measure(objects: usize, changes: u64, lasts: Duration) {
         ..Scope::default()
     };
     let shutdown = Shutdown::new();
-    let (cpu, resident) = (cpu(), status("VmRSS"));
+    let (cpu, resident) = (proc::cpu(OWN), mib("VmRSS"));
     let watch = ListWatch::new(client.clone(), scope, store.clone(), handler);
     let watching = tokio::spawn(watch.run(shutdown.clone()));
     store.synced().await;
@@ -119,10 +117,10 @@ async fn measure(objects: usize, changes: u64, lasts: Duration) {
         "first list of {}: {:.2} s, CPU {:.2} s, resident {:.0} MiB (before {:.0}, at most {:.0})",
         keys.len(),
         began.elapsed().as_secs_f64(),
-        self::cpu() - cpu,
-        status("VmRSS"),
+        proc::cpu(OWN) - cpu,
+        mib("VmRSS"),
         resident,
-        status("VmHWM"),
+        mib("VmHWM"),
     );
     let reconciler = Arc::new(Looker {
         store: store.clone(),
@@ -138,7 +136,7 @@ async fn measure(objects: usize, changes: u64, lasts: Duration) {
     until_empty(&queue).await;
 
     let begun = Instant::now();
-    let cpu = self::cpu();
+    let cpu = proc::cpu(OWN);
     for key in &keys {
         queue.add(key.clone(), Priority::Low);
     }
@@ -153,9 +151,9 @@ async fn measure(objects: usize, changes: u64, lasts: Duration) {
         begun.elapsed().as_secs_f64(),
         keys.len(),
         resync.as_secs_f64(),
-        self::cpu() - cpu,
-        status("VmRSS"),
-        status("VmHWM"),
+        proc::cpu(OWN) - cpu,
+        mib("VmRSS"),
+        mib("VmHWM"),
     );
     shutdown.trigger();
     let _ = running.await;
@@ -331,26 +329,7 @@ impl Reconciler for Looker {
     }
 }
 
-/// CPU of the process so far, in seconds.
-fn cpu() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
-    let after = stat.rsplit(')').next().expect("a name");
-    let ticks = |nth| {
-        after
-            .split_whitespace()
-            .nth(nth)
-            .and_then(|word| word.parse::<f64>().ok())
-    };
-    // utime and stime, in hundredths (USER_HZ).
-    (ticks(11).expect("utime") + ticks(12).expect("stime")) / 100.0
-}
-
-/// A line of /proc/self/status that is in kB, in MiB.
-fn status(name: &str) -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<f64>().ok());
-    kib.expect("a number of kB") / 1024.0
+/// A line of its own status, in MiB.
+fn mib(name: &str) -> f64 {
+    proc::status(OWN, name) as f64 / f64::from(1 << 20)
 }

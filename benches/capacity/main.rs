@@ -7,12 +7,14 @@
 //! 512 MiB (a control group, where this may be made). Both are the `mainstay` that cargo builds.
 
 mod operator;
+mod proc;
 mod server;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use mainstay::api::MYSQL_CLUSTER;
 use mainstay::client::{
     CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, POD, POD_DISRUPTION_BUDGET, Resource, SECRET, SERVICE,
 };
@@ -25,16 +27,9 @@ const LIMIT: usize = 512 << 20;
 /// Of the limit, the part in five that caches are to fill: the rest is for the work.
 const FILLED: usize = 4;
 const INSTANCES: usize = 3;
-const CLUSTERS: Resource = Resource {
-    group: "mysql.mainstay.dev",
-    version: "v1",
-    kind: "MySQLCluster",
-    plural: "mysqlclusters",
-    namespaced: true,
-};
 /// Owners first.
 const KINDS: [Resource; 7] = [
-    CLUSTERS,
+    MYSQL_CLUSTER,
     POD,
     PERSISTENT_VOLUME_CLAIM,
     SECRET,
@@ -70,7 +65,7 @@ async fn measure(objects: usize, clusters: Option<usize>) {
     for kind in KINDS {
         let of_kind = &templates[kind.plural];
         let made = server.fill(kind, &of_kind[..1], 0..objects, &owners).await;
-        if kind.plural == CLUSTERS.plural {
+        if kind.plural == MYSQL_CLUSTER.plural {
             owners = made;
         }
         counts.insert(kind.plural, objects);
@@ -116,7 +111,7 @@ async fn measure(objects: usize, clusters: Option<usize>) {
             .cloned()
             .collect();
         let made = server.fill(kind, &of_kind, 0..clusters, &owners).await;
-        if kind.plural == CLUSTERS.plural {
+        if kind.plural == MYSQL_CLUSTER.plural {
             owners = made;
         }
         counts.insert(kind.plural, clusters * number(kind));

@@ -10,7 +10,7 @@ use hyper_util::client::legacy::Client as Http;
 use hyper_util::rt::TokioExecutor;
 use tokio::process::{Child, Command};
 
-use super::{KINDS, LIMIT, MAINSTAY};
+use super::{KINDS, LIMIT, MAINSTAY, proc};
 
 /// How long memory is left to settle.
 pub(super) const SETTLE: Duration = Duration::from_secs(3);
@@ -80,27 +80,12 @@ impl Operator {
 
     /// A line of its status that is in kB, in bytes.
     pub(super) fn status(&self, name: &str) -> usize {
-        let text =
-            std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap_or_default();
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<usize>().ok());
-        kib.expect("the operator is gone: killed for its memory?") << 10
+        proc::status(&self.id().to_string(), name)
     }
 
     /// Its CPU so far, in seconds.
     pub(super) fn cpu(&self) -> f64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
-        let words: Vec<&str> = stat
-            .rsplit(')')
-            .next()
-            .unwrap_or_default()
-            .split_whitespace()
-            .collect();
-        let ticks = |nth: usize| words.get(nth).and_then(|word| word.parse::<f64>().ok());
-        // utime and stime, in hundredths (USER_HZ).
-        (ticks(11).unwrap_or_default() + ticks(12).unwrap_or_default()) / 100.0
+        proc::cpu(&self.id().to_string())
     }
 }
 

@@ -4,23 +4,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mainstay::api::crd;
 use mainstay::client::{
     CUSTOM_RESOURCE_DEFINITION, Client, ClientOptions, Config, ConfigSource, Error, LEASE,
-    Resource, SERVICE,
+    NAMESPACE, Resource, SERVICE,
 };
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 
 use super::MAINSTAY;
-
-const NAMESPACE: Resource = Resource {
-    group: "",
-    version: "v1",
-    kind: "Namespace",
-    plural: "namespaces",
-    namespaced: false,
-};
 
 /// A `mainstay apiserver` of its own.
 pub(super) struct Server {
@@ -70,13 +63,7 @@ impl Server {
 
     /// The definition, and a lease that another holds for the whole run.
     async fn prepare(&self) {
-        let file = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/manifests/crd/mysqlclusters.mysql.mainstay.dev.yaml"
-        );
-        let text = std::fs::read_to_string(file).expect("the definition");
-        let definition: Value = serde_yaml::from_str(&text).expect("YAML");
-        self.create(CUSTOM_RESOURCE_DEFINITION, None, &definition)
+        self.create(CUSTOM_RESOURCE_DEFINITION, None, &crd::definition())
             .await;
         let namespace = json!({"metadata": {"name": "mainstay-system"}});
         self.create(NAMESPACE, None, &namespace).await;

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::answer::{Status, decode, shortened, undecodable};
 use super::call::Subject;
-use super::watch::{Decoded, Undecoded};
+use super::watch::{Decoded, read_object};
 use super::{Error, WatchFrame};
 
 /// Most of an unknown event's type that is quoted.
@@ -76,16 +76,21 @@ fn parse<T: DeserializeOwned>(subject: &Subject, line: &[u8]) -> Result<WatchFra
 /// another, or an object that is no `T`. What this reads is sound JSON to its end, since the object is.
 fn at_once<T: DeserializeOwned>(text: &str) -> Option<WatchFrame<T>> {
     let (kind, rest) = text.strip_prefix(r#"{"type":""#)?.split_once('"')?;
-    let wrap = match kind {
-        "ADDED" => WatchFrame::Added,
-        "MODIFIED" => WatchFrame::Modified,
-        "DELETED" => WatchFrame::Deleted,
-        _ => return None,
-    };
+    let wrap = of_object(kind)?;
     let object = rest.strip_prefix(r#","object":"#)?.strip_suffix('}')?;
     serde_json::from_str(object)
         .ok()
         .map(|object| wrap(Ok(object)))
+}
+
+/// The frame of an event that is of an object.
+fn of_object<T>(kind: &str) -> Option<fn(Decoded<T>) -> WatchFrame<T>> {
+    match kind {
+        "ADDED" => Some(WatchFrame::Added),
+        "MODIFIED" => Some(WatchFrame::Modified),
+        "DELETED" => Some(WatchFrame::Deleted),
+        _ => None,
+    }
 }
 
 /// Finds out first where the object is, then reads it.
@@ -97,16 +102,10 @@ fn in_two_steps<T: DeserializeOwned>(
         let message = format!("a watch frame is no event: {error}");
         undecodable(subject, &[], &message)
     })?;
-    let object = || -> Decoded<T> {
-        serde_json::from_str(envelope.object.get()).map_err(|error| Undecoded {
-            raw: envelope.object.to_owned(),
-            error,
-        })
-    };
+    if let Some(wrap) = of_object(&envelope.kind) {
+        return Ok(wrap(read_object(envelope.object)));
+    }
     Ok(match envelope.kind.as_ref() {
-        "ADDED" => WatchFrame::Added(object()),
-        "MODIFIED" => WatchFrame::Modified(object()),
-        "DELETED" => WatchFrame::Deleted(object()),
         "BOOKMARK" => WatchFrame::Bookmark(envelope.object.to_owned()),
         "ERROR" => {
             let status = decode(subject, envelope.object.get().as_bytes())?;

@@ -50,7 +50,7 @@ pub use jitter::Jitter;
 pub use options::{ClientOptions, DeleteOptions, ListOptions, Patch, WatchOptions};
 pub use raw::{RawBody, RawRequest, RawResponse};
 pub use resource::{
-    CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, EVENT, LEASE, PERSISTENT_VOLUME_CLAIM, POD,
+    CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, EVENT, LEASE, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD,
     POD_DISRUPTION_BUDGET, Resource, SECRET, SERVICE,
 };
 pub use secret::Secret;
@@ -58,4 +58,6 @@ pub use telemetry::describe_metrics;
 pub(crate) use transport::tls::anyone;
 pub use transport::{Dial, Stream};
 pub use verbs::ListPage;
+#[cfg(test)]
+pub(crate) use watch::read_object;
 pub use watch::{Decoded, Undecoded, WatchFrame, WatchStream};

@@ -90,6 +90,14 @@ pub const POD_DISRUPTION_BUDGET: Resource = Resource {
     plural: "poddisruptionbudgets",
     namespaced: true,
 };
+/// `v1` Namespace.
+pub const NAMESPACE: Resource = Resource {
+    group: "",
+    version: "v1",
+    kind: "Namespace",
+    plural: "namespaces",
+    namespaced: false,
+};
 /// `apiextensions.k8s.io/v1` CustomResourceDefinition.
 pub const CUSTOM_RESOURCE_DEFINITION: Resource = Resource {
     group: "apiextensions.k8s.io",

@@ -32,6 +32,14 @@ pub enum WatchFrame<T = Box<RawValue>> {
 /// An object, or what there is to say of JSON that is not one: the frame it came in was sound.
 pub type Decoded<T> = Result<T, Undecoded>;
 
+/// Reads an object, keeping what is no `T` as it came.
+pub(crate) fn read_object<T: DeserializeOwned>(raw: &RawValue) -> Decoded<T> {
+    serde_json::from_str(raw.get()).map_err(|error| Undecoded {
+        raw: raw.to_owned(),
+        error,
+    })
+}
+
 /// JSON that is not what it was read as.
 #[derive(Debug)]
 pub struct Undecoded {

@@ -1,11 +1,10 @@
 //! A small kind for the runtime's own tests.
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::object::{Kind, Meta, OwnerReference};
-use crate::client::{Decoded, Resource, Undecoded};
+use crate::client::Resource;
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub(crate) struct Thing {
@@ -71,11 +70,6 @@ pub(crate) fn raw_with(
         "value": value.into(),
     });
     serde_json::value::to_raw_value(&object).expect("JSON values serialise")
-}
-
-/// The object as a watch yields it.
-pub(crate) fn decoded<T: DeserializeOwned>(raw: Box<RawValue>) -> Decoded<T> {
-    serde_json::from_str(raw.get()).map_err(|error| Undecoded { raw, error })
 }
 
 /// The bookmark that ends the objects a watch begins with.

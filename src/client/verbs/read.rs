@@ -10,7 +10,7 @@ use crate::client::answer::decode;
 use crate::client::call::{Call, Subject, Verb, Wanted};
 use crate::client::limiter::Priority;
 use crate::client::request::ReplyBody;
-use crate::client::watch::{Decoded, Undecoded, WatchStream};
+use crate::client::watch::{Decoded, WatchStream, read_object};
 use crate::client::{Client, Error, ListOptions, Resource, WatchOptions};
 
 /// Largest page of a list.
@@ -157,11 +157,8 @@ pub(in crate::client) fn page<T: DeserializeOwned>(
         return Ok(paged(metadata, items.into_iter().flatten().map(Ok)));
     }
     let list: List<Box<RawValue>> = decode(subject, body)?;
-    let items = list.items.into_iter().flatten().map(|raw| {
-        let decoded = serde_json::from_str(raw.get());
-        decoded.map_err(|error| Undecoded { raw, error })
-    });
-    Ok(paged(list.metadata, items))
+    let items = list.items.iter().flatten();
+    Ok(paged(list.metadata, items.map(|raw| read_object(raw))))
 }
 
 #[cfg(test)]

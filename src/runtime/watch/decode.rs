@@ -82,20 +82,21 @@ fn describe<K: Kind>(error: &serde_json::Error) -> String {
 mod tests {
     use super::*;
     use crate::client::Resource;
-    use crate::runtime::testing::{Thing, decoded, raw_with};
+    use crate::client::read_object;
+    use crate::runtime::testing::{Thing, raw_with};
 
-    fn refused<K: Kind + std::fmt::Debug>(raw: Box<RawValue>) -> Undecodable {
-        undecodable::<K>(&decoded::<K>(raw).unwrap_err())
+    fn refused<K: Kind + std::fmt::Debug>(raw: &RawValue) -> Undecodable {
+        undecodable::<K>(&read_object::<K>(raw).unwrap_err())
     }
 
     #[test]
     fn kube_2061_what_does_not_fit_is_described() {
-        let error = refused::<Thing>(raw_with("ns", "a", "u", 4, "four"));
+        let error = refused::<Thing>(&raw_with("ns", "a", "u", 4, "four"));
         assert_eq!(error.key(), Some(ObjectKey::new("ns", "a")));
         assert_eq!(error.resource_version(), "4");
         assert!(error.message.contains("column"), "{}", error.message);
         let hopeless = RawValue::from_string("[1]".to_owned()).unwrap();
-        assert_eq!(refused::<Thing>(hopeless).key(), None);
+        assert_eq!(refused::<Thing>(&hopeless).key(), None);
     }
 
     #[test]
@@ -112,7 +113,7 @@ mod tests {
                 &self.metadata
             }
         }
-        let error = refused::<Secret>(raw_with("ns", "a", "u", 4, "hunter2"));
+        let error = refused::<Secret>(&raw_with("ns", "a", "u", 4, "hunter2"));
         assert!(!error.message.contains("hunter2"), "{}", error.message);
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
-use crate::client::Jitter;
-use crate::runtime::testing::{Thing, decoded, raw, raw_with};
+use crate::client::{Jitter, read_object};
+use crate::runtime::testing::{Thing, raw, raw_with};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use std::collections::VecDeque;
@@ -49,7 +49,12 @@ impl Source for Script {
             Some(Reply::Page(page)) => page.map(|page| ListPage {
                 resource_version: page.resource_version,
                 continue_token: page.continue_token,
-                items: page.items.into_iter().flatten().map(decoded).collect(),
+                items: page
+                    .items
+                    .into_iter()
+                    .flatten()
+                    .map(|raw| read_object(&raw))
+                    .collect(),
             }),
             Some(Reply::Watch(_)) => panic!("a watch was expected"),
             None => std::future::pending().await,
@@ -75,8 +80,8 @@ impl Source for Script {
 impl Frames for VecDeque<Play> {
     async fn next<T: DeserializeOwned + Send>(&mut self) -> Option<Result<WatchFrame<T>, Error>> {
         match self.pop_front()? {
-            Play::Modified(raw) => Some(Ok(WatchFrame::Modified(decoded(raw)))),
-            Play::Deleted(raw) => Some(Ok(WatchFrame::Deleted(decoded(raw)))),
+            Play::Modified(raw) => Some(Ok(WatchFrame::Modified(read_object(&raw)))),
+            Play::Deleted(raw) => Some(Ok(WatchFrame::Deleted(read_object(&raw)))),
             Play::Bookmark(raw) => Some(Ok(WatchFrame::Bookmark(raw))),
             Play::Expired => Some(Ok(WatchFrame::Error(gone()))),
             Play::Error(error) => Some(Err(error)),

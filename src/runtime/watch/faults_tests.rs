@@ -16,9 +16,9 @@ use super::machine::Machine;
 use super::source::{Frames, PageRequest, Source, WatchRequest};
 use super::status::Status;
 use crate::client::Jitter;
-use crate::client::{Error, ListPage, WatchFrame};
+use crate::client::{Error, ListPage, WatchFrame, read_object};
 use crate::runtime::store::Store;
-use crate::runtime::testing::{Thing, decoded, initial_end, raw};
+use crate::runtime::testing::{Thing, initial_end, raw};
 use crate::runtime::{Kind, ObjectKey};
 
 /// Name → (UID, version).
@@ -168,7 +168,7 @@ impl Source for Server {
             resource_version: version.to_string(),
             continue_token: token,
             items: items
-                .map(|(name, (uid, version))| decoded(raw("ns", name, uid, *version)))
+                .map(|(name, (uid, version))| read_object(&raw("ns", name, uid, *version)))
                 .collect(),
         })
     }
@@ -234,7 +234,7 @@ impl Frames for Stream {
                 }
                 match self.first.pop_front() {
                     Some(First::Object(object)) => {
-                        return Some(Ok(WatchFrame::Added(decoded(object))));
+                        return Some(Ok(WatchFrame::Added(read_object(&object))));
                     }
                     Some(First::Complete(bookmark)) => {
                         return Some(Ok(WatchFrame::Bookmark(bookmark)));
@@ -247,7 +247,7 @@ impl Frames for Stream {
                     .find(|(_, _, version, _)| *version > self.position);
                 if let Some((name, uid, version, deleted)) = next {
                     self.position = *version;
-                    let object = decoded(raw("ns", name, uid, *version));
+                    let object = read_object(&raw("ns", name, uid, *version));
                     return Some(Ok(if *deleted {
                         WatchFrame::Deleted(object)
                     } else {

@@ -131,25 +131,27 @@ impl Machine {
                     limit: self.page_limit,
                 },
             },
-            Position::Stream { begin } => Action::Watch {
-                begin: begin.take(),
-                request: WatchRequest {
-                    resource_version: None,
-                    timeout: self.jitter.around(WATCH_TIMEOUT, WATCH_TIMEOUT_SPREAD),
-                },
-            },
-            Position::Watch { version } => Action::Watch {
-                begin: None,
-                request: WatchRequest {
-                    resource_version: Some(version.clone()),
-                    timeout: self.jitter.around(WATCH_TIMEOUT, WATCH_TIMEOUT_SPREAD),
-                },
-            },
+            Position::Stream { begin } => {
+                let begin = begin.take();
+                self.watch(begin, None)
+            }
+            Position::Watch { version } => {
+                let version = version.clone();
+                self.watch(None, Some(version))
+            }
         };
         Step {
             wait: std::mem::take(&mut self.wait),
             action,
         }
+    }
+
+    fn watch(&mut self, begin: Option<&'static str>, resource_version: Option<String>) -> Action {
+        let request = WatchRequest {
+            resource_version,
+            timeout: self.jitter.around(WATCH_TIMEOUT, WATCH_TIMEOUT_SPREAD),
+        };
+        Action::Watch { begin, request }
     }
 
     /// The server was away and is back: what it was away for says nothing any more. Returns when the

@@ -5,7 +5,8 @@
 //! happened while the watch was cut; that an object that can't be decoded stops nobody but itself;
 //! and that a loop never ends by an error nor holds up another.
 //!
-//! `machine.rs` decides, pure, in the words of `words.rs`; `drive.rs` does the I/O behind the trait in `source.rs`.
+//! `machine.rs` decides, pure, in the words of `words.rs`; `drive.rs` does the I/O behind the trait in
+//! `source.rs`.
 
 mod decode;
 mod drive;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::error::DemoError;
 use crate::api::{MYSQL_CLUSTER, crd};
-use crate::client::{CUSTOM_RESOURCE_DEFINITION, Client, Patch, Resource};
+use crate::client::{self, CUSTOM_RESOURCE_DEFINITION, Client, Patch, Resource};
 use crate::runtime::ObjectKey;
 
 /// The sample that is shown, `manifests/samples/mysqlcluster.yaml`.
@@ -17,14 +17,6 @@ const SAMPLE: &str = include_str!("../../../manifests/samples/mysqlcluster.yaml"
 const NAMESPACE: &str = "default";
 /// Between two looks whether the definition is served.
 const LOOK: Duration = Duration::from_millis(20);
-
-const NAMESPACES: Resource = Resource {
-    group: "",
-    version: "v1",
-    kind: "Namespace",
-    plural: "namespaces",
-    namespaced: false,
-};
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -50,7 +42,7 @@ pub(super) async fn install(client: &Client, lease_namespace: &str) -> Result<()
     let namespace = json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": lease_namespace},
     });
-    apply(client, NAMESPACES, None, lease_namespace, &namespace).await?;
+    apply(client, client::NAMESPACE, None, lease_namespace, &namespace).await?;
     let definition = crd::definition();
     let name = format!("{}.{}", MYSQL_CLUSTER.plural, MYSQL_CLUSTER.group);
     apply(client, CUSTOM_RESOURCE_DEFINITION, None, &name, &definition).await?;
