@@ -123,6 +123,16 @@ impl FakeServer {
         alpn: &[&str],
         script: impl FnMut(&Recorded) -> Reply + Send + 'static,
     ) -> Self {
+        Self::with_tls_as(names, alpn, |_| (), script)
+    }
+
+    /// The same with TLS as `shape` makes it.
+    pub(crate) fn with_tls_as(
+        names: &[&str],
+        alpn: &[&str],
+        shape: impl FnOnce(&mut rustls::ServerConfig),
+        script: impl FnMut(&Recorded) -> Reply + Send + 'static,
+    ) -> Self {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let pair = rcgen::generate_simple_self_signed(names).unwrap();
         let key = PrivatePkcs8KeyDer::from(pair.signing_key.serialize_der());
@@ -134,6 +144,7 @@ impl FakeServer {
             .with_single_cert(vec![pair.cert.der().clone()], key.into())
             .unwrap();
         config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        shape(&mut config);
         Self::build(
             Box::new(script),
             Some((Arc::new(config).into(), pair.cert.pem())),
@@ -258,15 +269,21 @@ impl FakeServer {
             number,
             server: Arc::clone(&self.0),
         };
+        let mut builder = auto::Builder::new(TokioExecutor::new());
         let stream: Box<dyn Stream> = match &self.0.tls {
             None => Box::new(stream),
             Some(acceptor) => match acceptor.accept(stream).await {
-                Ok(stream) => Box::new(stream),
+                Ok(stream) => {
+                    // Begins with its settings, as servers do that know what is spoken.
+                    if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+                        builder = builder.http2_only();
+                    }
+                    Box::new(stream)
+                }
                 Err(_) => return,
             },
         };
         let service = service_fn(|request| self.clone().answer(number, request));
-        let builder = auto::Builder::new(TokioExecutor::new());
         let mut connection =
             std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
         tokio::select! {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,11 +21,14 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 
 use crate::identities::{Identity, Known, authority};
 
 /// Requests under way at a time.
 const TASKS: usize = 16;
+/// Connections that are refused for their certificate: fewer than open the breaker.
+const REFUSED: usize = 3;
 
 fn setting(name: &str, default: f64) -> Duration {
     let said = std::env::var(name).ok().and_then(|text| text.parse().ok());
@@ -63,27 +67,7 @@ impl Scene {
                 .serve(listener, Some(config), std::future::pending())
                 .await;
         });
-        write(&folder.path().join("ca.pem"), authority);
-        let cluster =
-            json!({"server": format!("https://{address}"), "certificate-authority": "ca.pem"});
-        let config = json!({
-            "current-context": "x",
-            "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
-            "clusters": [{"name": "x", "cluster": cluster}],
-            "users": [{"name": "x", "user": user}],
-        });
-        let file = folder.path().join("config");
-        write(&file, &config.to_string());
-        let source = ConfigSource {
-            kubeconfig: Some(file),
-            context: None,
-        };
-        let options = ClientOptions {
-            qps: 1e6,
-            burst: 1000,
-            ..ClientOptions::default()
-        };
-        let client = Client::new(Config::load(&source).await.unwrap(), options).unwrap();
+        let client = client(address, authority, folder.path(), &user).await;
         Self {
             server,
             folder,
@@ -106,6 +90,31 @@ impl Scene {
         let server = access.server().unwrap();
         Self::new(server, &pem, folder, user, only(&[first])).await
     }
+}
+
+/// A client of the server there, whose kubeconfig stands in `folder`.
+async fn client(address: SocketAddr, authority: &str, folder: &Path, user: &Value) -> Client {
+    write(&folder.join("ca.pem"), authority);
+    let cluster =
+        json!({"server": format!("https://{address}"), "certificate-authority": "ca.pem"});
+    let config = json!({
+        "current-context": "x",
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+        "clusters": [{"name": "x", "cluster": cluster}],
+        "users": [{"name": "x", "user": user}],
+    });
+    let file = folder.join("config");
+    write(&file, &config.to_string());
+    let source = ConfigSource {
+        kubeconfig: Some(file),
+        context: None,
+    };
+    let options = ClientOptions {
+        qps: 1e6,
+        burst: 1000,
+        ..ClientOptions::default()
+    };
+    Client::new(Config::load(&source).await.unwrap(), options).unwrap()
 }
 
 fn only(tokens: &[&str]) -> BTreeMap<String, User> {
@@ -366,4 +375,51 @@ async fn k1962_a_client_certificate_that_is_replaced_under_load_fails_no_request
         &scene.client,
     )
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn k1962_a_request_whose_connection_was_refused_for_its_certificate_is_sent_again() {
+    for alpn in [b"h2".as_slice(), b"http/1.1"] {
+        let ours = authority();
+        let me = ours.client();
+        let (nobody, known) = (Known::new(&ours.pem), Known::new(&ours.pem));
+        known.accept(&me);
+        let [refuses, accepts] = [&nobody, &known].map(|known| {
+            let mut config = ours.server("127.0.0.1", known);
+            Arc::get_mut(&mut config).unwrap().alpn_protocols = vec![alpn.to_vec()];
+            TlsAcceptor::from(config)
+        });
+        let server = ApiServer::new(ApiServerOptions::default());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        write(&folder.path().join("tls.crt"), &me.certificate);
+        write(&folder.path().join("tls.key"), &me.key);
+        let user = json!({"client-certificate": "tls.crt", "client-key": "tls.key"});
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            for connection in 0.. {
+                let (stream, _) = listener.accept().await.unwrap();
+                if connection < REFUSED {
+                    refuses.accept(stream).await.unwrap_err();
+                    continue;
+                }
+                let (accepts, server) = (accepts.clone(), server.clone());
+                tokio::spawn(async move {
+                    server
+                        .serve_stream(accepts.accept(stream).await.unwrap())
+                        .await;
+                });
+            }
+        });
+        let client = client(address, &ours.pem, folder.path(), &user).await;
+        // POSTs, which are not repeated unless they certainly were not taken.
+        let posts = (0..REFUSED).map(|task| {
+            let client = client.clone();
+            async move { request(&client, 0, &format!("c-{task}")).await }
+        });
+        for post in futures_util::future::join_all(posts).await {
+            post.unwrap();
+        }
+        assert!(nobody.refusals() > 0, "nobody was refused");
+    }
 }

@@ -1,5 +1,6 @@
 //! An authority, the certificates that it gives, and a server that knows which of them are good now.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -83,6 +84,8 @@ pub(crate) struct Known {
     provider: CryptoProvider,
     good: Mutex<Vec<CertificateDer<'static>>>,
     seen: Mutex<Vec<CertificateDer<'static>>>,
+    /// How often somebody was refused.
+    refusals: AtomicUsize,
 }
 
 impl Known {
@@ -98,7 +101,13 @@ impl Known {
             provider: ring::default_provider(),
             good: Mutex::default(),
             seen: Mutex::default(),
+            refusals: AtomicUsize::new(0),
         })
+    }
+
+    /// How often somebody was refused.
+    pub(crate) fn refusals(&self) -> usize {
+        self.refusals.load(Ordering::SeqCst)
     }
 
     pub(crate) fn accept(&self, identity: &Identity) {
@@ -139,6 +148,7 @@ impl ClientCertVerifier for Known {
             .iter()
             .any(|good| good == certificate)
         {
+            self.refusals.fetch_add(1, Ordering::SeqCst);
             return Err(CertificateError::Revoked.into());
         }
         self.seen

@@ -37,6 +37,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use super::ApiServer;
 
@@ -72,17 +73,37 @@ impl Control {
     }
 }
 
+/// What is known of a connection before its first byte.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    /// Nothing: the client begins.
+    Any,
+    /// HTTP/2, which the server may begin.
+    Http2,
+}
+
+impl Protocol {
+    /// What client and server agreed upon.
+    fn of<S>(stream: &TlsStream<S>) -> Self {
+        if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+            Self::Http2
+        } else {
+            Self::Any
+        }
+    }
+}
+
 /// See [`ApiServer::serve_stream`].
 pub(super) async fn connection<S>(server: &ApiServer, stream: S)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    serve(server, stream, false).await;
+    serve(server, stream, Protocol::Any, false).await;
 }
 
 /// `admits`: a connection that is opened while the server is frozen is served, so that `/faults` can
 /// thaw it; its other requests wait.
-async fn serve<S>(server: &ApiServer, stream: S, admits: bool)
+async fn serve<S>(server: &ApiServer, stream: S, protocol: Protocol, admits: bool)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -95,6 +116,9 @@ where
         })
     };
     let mut builder = auto::Builder::new(TokioExecutor::new());
+    if protocol == Protocol::Http2 {
+        builder = builder.http2_only();
+    }
     // Dates come from the machine's clock, which a simulation must not see.
     builder
         .http1()
@@ -168,10 +192,13 @@ pub(super) async fn listen(
         let (server, acceptor) = (server.clone(), acceptor.clone());
         connections.spawn(async move {
             let Some(acceptor) = acceptor else {
-                return serve(&server, stream, true).await;
+                return serve(&server, stream, Protocol::Any, true).await;
             };
             match tokio::time::timeout(HANDSHAKE_LIMIT, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => serve(&server, stream, true).await,
+                Ok(Ok(stream)) => {
+                    let protocol = Protocol::of(&stream);
+                    serve(&server, stream, protocol, true).await;
+                }
                 Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
                 Err(_) => tracing::debug!("a TLS handshake took too long"),
             }

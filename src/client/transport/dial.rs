@@ -4,19 +4,23 @@ use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use http::Uri;
-use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
+use rustls::client::ResolvesClientCert as _;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tower_service::Service;
 
 use super::addresses::Rotating;
+use super::link::Link;
+use super::tls::Identity;
 
 pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -94,19 +98,32 @@ where
 
 /// A whole connection, TLS and all, or an error within [`CONNECTION_TIMEOUT`].
 #[derive(Clone)]
-pub(super) struct Connect(pub(super) HttpsConnector<Dialer>);
+pub(super) struct Connect {
+    pub(super) connector: HttpsConnector<Dialer>,
+    /// What servers are shown.
+    pub(super) identity: Arc<Identity>,
+}
 
 impl Service<Uri> for Connect {
-    type Response = MaybeHttpsStream<TokioIo<Dialled>>;
+    type Response = Link;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.0.poll_ready(cx)
+        self.connector.poll_ready(cx)
     }
 
     fn call(&mut self, server: Uri) -> Self::Future {
-        let connecting = self.0.call(server);
+        let opening = self.connector.call(server);
+        let identity = Arc::clone(&self.identity);
+        let connecting = async move {
+            let opened = opening.await?;
+            if identity.has_certs() {
+                Ok(Link::admitted(opened).await?)
+            } else {
+                Ok(Link::new(opened))
+            }
+        };
         Box::pin(async move {
             let connected = tokio::time::timeout(CONNECTION_TIMEOUT, connecting).await;
             connected.unwrap_or_else(|_| {
@@ -119,7 +136,7 @@ impl Service<Uri> for Connect {
 
 /// [`Dial`] in the shape that hyper wants.
 #[derive(Clone)]
-pub(super) struct Dialer(pub(super) std::sync::Arc<dyn Dial>);
+pub(super) struct Dialer(pub(super) Arc<dyn Dial>);
 
 impl Service<Uri> for Dialer {
     type Response = TokioIo<Dialled>;
@@ -137,7 +154,7 @@ impl Service<Uri> for Dialer {
 }
 
 /// A dialled stream that hyper's pool accepts.
-pub(super) struct Dialled(Box<dyn Stream>);
+pub(super) struct Dialled(pub(super) Box<dyn Stream>);
 
 impl Connection for Dialled {
     fn connected(&self) -> Connected {

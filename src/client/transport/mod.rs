@@ -7,6 +7,7 @@
 mod addresses;
 mod dial;
 mod files;
+mod link;
 mod proxy;
 pub(super) mod tls;
 mod unsent;
@@ -95,7 +96,10 @@ impl Transport {
             (None, Some(proxy)) => Arc::new(Through::new(proxy.clone()).map_err(refused)?),
             (None, None) => Arc::new(Tcp::new()),
         };
-        let connector = Connect(builder.enable_all_versions().wrap_connector(Dialer(dial)));
+        let connector = Connect {
+            connector: builder.enable_all_versions().wrap_connector(Dialer(dial)),
+            identity: Arc::clone(&identity),
+        };
         let current = RwLock::new(Current {
             client: http_client(connector.clone()),
             identity_generation: identity.generation(),
