@@ -47,6 +47,10 @@ peers-operators SOURCES="2000":
 crd:
     cargo run --quiet --locked -- crd > manifests/crd/mysqlclusters.mysql.mainstay.dev.yaml
 
+# Write the documentation of the metrics from the code.
+metrics:
+    cargo run --quiet --locked -- metrics > manifests/components/monitoring/METRICS.md
+
 # Build the image and write target/mainstay.tar.
 image:
     .ci/image

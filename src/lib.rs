@@ -2,7 +2,7 @@
 //!
 //! `client` speaks to an API server, [`runtime`] is an operator's machinery, `api` the custom
 //! resources, [`operator`] what keeps them as their specs say, [`instance`] the manager inside each
-//! MySQL pod, [`mysql`] what is known of MySQL. [`sync`] is what tasks tell each other by.
+//! MySQL pod, [`mysql`] what is known of MySQL. [`sync`] is what tasks tell each other by, [`metric`] what a metric is.
 //!
 //! # An operator of one's own
 //!
@@ -129,6 +129,7 @@ pub mod apiserver;
 pub mod cli;
 pub mod client;
 pub mod instance;
+pub mod metric;
 pub mod mysql;
 pub mod operator;
 pub mod runtime;

@@ -4,6 +4,7 @@ mod apiserver;
 mod crd;
 mod demo;
 mod instance;
+mod metrics;
 mod run;
 
 use std::io;
@@ -27,6 +28,8 @@ enum Command {
     Instance(instance::InstanceArgs),
     /// Print the CustomResourceDefinition
     Crd,
+    /// Print the documentation of the operator's metrics
+    Metrics,
     /// Show all of it on this machine: API server, node, operator, MySQL
     Demo(Box<demo::DemoArgs>),
     /// Run a Kubernetes API server in memory, for trying things out and for tests
@@ -41,6 +44,7 @@ pub async fn main() -> ExitCode {
         Command::Run(args) => run::run(*args).await.map_err(Into::into),
         Command::Instance(args) => instance::run(args).await,
         Command::Crd => crd::run().map_err(Into::into),
+        Command::Metrics => metrics::run().map_err(Into::into),
         Command::Demo(args) => match demo::run(*args).await {
             Ok(true) => Ok(()),
             Ok(false) => return ExitCode::FAILURE, // it has said why

@@ -1,6 +1,7 @@
 //! The gate that every mutating request passes: leadership as a token with a monotonic deadline.
 
 use std::future::Future;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -61,6 +62,15 @@ impl Fence {
         }
     }
 
+    /// How long writes are let through from `now` on if the permission is not extended; `None` where
+    /// nothing ends it.
+    #[must_use]
+    pub fn remaining(&self, now: Instant) -> Option<Duration> {
+        let until = *self.deadline.as_ref()?.borrow();
+        let left = until.map(|until| until.saturating_duration_since(now));
+        Some(left.unwrap_or_default())
+    }
+
     /// Runs `write` while the permission lasts: it is never started without, and dropped (which
     /// cancels the request) at the moment the permission ends.
     ///
@@ -93,13 +103,16 @@ mod tests {
     use crate::client::testing::{FakeServer, Reply};
     use crate::client::{Error, POD};
     use serde_json::{Value, json};
-    use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
     async fn linkerd2_13392_no_write_after_the_deadline() {
         let (keeper, fence) = FenceKeeper::new();
         assert_eq!(fence.guard(async { 1 }).await, Err(Closed));
-        keeper.extend(Instant::now() + Duration::from_secs(10));
+        let now = Instant::now();
+        assert_eq!(fence.remaining(now), Some(Duration::ZERO));
+        assert_eq!(Fence::open().remaining(now), None);
+        keeper.extend(now + Duration::from_secs(10));
+        assert_eq!(fence.remaining(now), Some(Duration::from_secs(10)));
         assert_eq!(fence.guard(async { 1 }).await, Ok(1));
         tokio::time::advance(Duration::from_secs(10)).await;
         assert!(!fence.permits(Instant::now()));

@@ -54,7 +54,7 @@ pub use resource::{
     POD_DISRUPTION_BUDGET, Resource, SECRET, SERVICE,
 };
 pub use secret::Secret;
-pub use telemetry::describe_metrics;
+pub use telemetry::CLIENT_METRICS;
 pub(crate) use transport::tls::anyone;
 pub use transport::{Dial, Stream};
 pub use verbs::ListPage;

@@ -3,80 +3,55 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use metrics::{
-    Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
-};
+use metrics::{Counter, counter, gauge, histogram};
 use tokio::time::Instant;
 
 use super::BreakerState;
+use crate::metric::{metric_table, start_at_zero};
 
-const REQUESTS: &str = "rest_client_requests_total";
-const DURATION: &str = "rest_client_request_duration_seconds";
-const RETRIES: &str = "rest_client_request_retries_total";
-const REQUEST_SIZE: &str = "rest_client_request_size_bytes";
-const RESPONSE_SIZE: &str = "rest_client_response_size_bytes";
-const PLUGIN_CALLS: &str = "rest_client_exec_plugin_call_total";
-const PLUGIN_TTL: &str = "rest_client_exec_plugin_ttl_seconds";
-const LIMITER_WAIT: &str = "mainstay_limiter_wait_seconds";
-const LIMITER_RATE: &str = "mainstay_limiter_rate";
-const IN_FLIGHT: &str = "mainstay_requests_in_flight";
-const BREAKER_STATE: &str = "mainstay_breaker_state";
-const BREAKER_TRANSITIONS: &str = "mainstay_breaker_transitions_total";
+metric_table! {
+    /// Every metric of the client.
+    pub CLIENT_METRICS;
+    REQUESTS = Counter "rest_client_requests_total" ["verb": "get" "list" "watch" "create" "update" "patch" "delete", "resource", "code"]
+        "Requests sent to the API server, retries included; code is <error> where there was no answer.";
+    DURATION = Histogram "rest_client_request_duration_seconds" ["verb": "get" "list" "watch" "create" "update" "patch" "delete", "resource"]
+        "Time from sending a request to its answer (of a watch: to the head).";
+    RETRIES = Counter "rest_client_request_retries_total" ["verb": "get" "list" "watch" "create" "update" "patch" "delete", "code"]
+        "Requests sent again, by the status code that was the reason, or <error>.";
+    REQUEST_SIZE = Histogram "rest_client_request_size_bytes" ["verb": "get" "list" "watch" "create" "update" "patch" "delete"]
+        "Size of request bodies.";
+    RESPONSE_SIZE = Histogram "rest_client_response_size_bytes" ["verb": "get" "list" "create" "update" "patch" "delete"]
+        "Size of response bodies that were read whole.";
+    PLUGIN_CALLS = Counter "rest_client_exec_plugin_call_total" ["code", "call_status": "no_error" "plugin_execution_error" "plugin_not_found_error" "client_internal_error"]
+        "Runs of the credential plugin, by exit code and what became of them; no series without a plugin.";
+    PLUGIN_TTL = Gauge "rest_client_exec_plugin_ttl_seconds" []
+        "Life that the credential plugin's last credential had left when it came; no series where it has no end.";
+    LIMITER_WAIT = Histogram "mainstay_limiter_wait_seconds" []
+        "Time that requests waited for the in-flight limit and the token bucket; the Lease's wait for nothing.";
+    LIMITER_RATE = Gauge "mainstay_limiter_rate" []
+        "Requests a second that are let out now: the limit, or less after the server answered 429.";
+    IN_FLIGHT = Gauge "mainstay_requests_in_flight" []
+        "Requests under way; watches count until their head has come.";
+    BREAKER_STATE = Gauge "mainstay_breaker_state" []
+        "Circuit breaker: 0 closed, 1 half-open, 2 open.";
+    BREAKER_TRANSITIONS = Counter "mainstay_breaker_transitions_total" ["to": "closed" "half-open" "open"]
+        "Transitions of the circuit breaker, by the state it went to.";
+    WATCH_BYTES = Counter "mainstay_watch_bytes_total" ["kind"]
+        "Bytes that watches brought, as they came out of TLS.";
+}
 
 /// Code of a request that got no answer, as client-go has it.
 const NO_ANSWER: &str = "<error>";
 
-/// Tells the installed recorder what the client's metrics mean.
-pub fn describe_metrics() {
-    describe_counter!(
-        REQUESTS,
-        "Requests sent to the API server, retries included, by verb, resource and status code"
-    );
-    describe_histogram!(
-        DURATION,
-        Unit::Seconds,
-        "Time from sending a request to its answer (of a watch: to the head), by verb and resource"
-    );
-    describe_counter!(
-        RETRIES,
-        "Requests sent again, by verb and the status code that was the reason"
-    );
-    describe_histogram!(REQUEST_SIZE, Unit::Bytes, "Size of request bodies, by verb");
-    describe_histogram!(
-        RESPONSE_SIZE,
-        Unit::Bytes,
-        "Size of response bodies that were read whole, by verb"
-    );
-    describe_counter!(
-        PLUGIN_CALLS,
-        "Runs of the credential plugin, by exit code and what became of them"
-    );
-    describe_gauge!(
-        PLUGIN_TTL,
-        Unit::Seconds,
-        "Life that the credential plugin's last credential had left when it came"
-    );
-    describe_histogram!(
-        LIMITER_WAIT,
-        Unit::Seconds,
-        "Time that requests waited for the in-flight limit and the token bucket"
-    );
-    describe_gauge!(
-        LIMITER_RATE,
-        "Requests a second that are let out now: the limit, or less after the server answered 429"
-    );
-    describe_gauge!(
-        IN_FLIGHT,
-        "Requests under way; watches count until their head has come"
-    );
-    describe_gauge!(
-        BREAKER_STATE,
-        "Circuit breaker: 0 closed, 1 half-open, 2 open"
-    );
-    describe_counter!(
-        BREAKER_TRANSITIONS,
-        "Transitions of the circuit breaker, by the state it went to"
-    );
+/// A breaker begins.
+pub(super) fn breaker_begun(state: BreakerState) {
+    start_at_zero(CLIENT_METRICS, &[BREAKER_TRANSITIONS], &[]);
+    breaker_state(state);
+}
+
+/// Counts what a watch of objects of that kind brings.
+pub(super) fn watch_bytes(kind: &'static str) -> Counter {
+    counter!(WATCH_BYTES, "kind" => kind)
 }
 
 pub(super) fn limiter_waited(time: Duration) {

@@ -4,12 +4,14 @@ use std::fmt;
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use metrics::Counter;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::Error;
 use super::call::Subject;
 use super::frame::Cutter;
+use super::telemetry;
 
 /// Largest frame: an object as large as one that can be read alone.
 const FRAME_LIMIT: usize = 16 << 20;
@@ -53,6 +55,7 @@ pub struct Undecoded {
 pub struct WatchStream {
     body: Incoming,
     frames: Cutter,
+    bytes: Counter,
     /// Where it comes from: for messages.
     url: String,
     /// After an error of the stream itself nothing more comes.
@@ -63,6 +66,7 @@ impl WatchStream {
     pub(super) fn new(body: Incoming, subject: Subject, url: String) -> Self {
         Self {
             body,
+            bytes: telemetry::watch_bytes(subject.label),
             frames: Cutter::new(subject, FRAME_LIMIT),
             url,
             failed: false,
@@ -95,6 +99,7 @@ impl WatchStream {
             match self.body.frame().await {
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
+                        self.bytes.increment(data.len() as u64);
                         self.frames.push(&data);
                     }
                 }

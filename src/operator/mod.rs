@@ -8,6 +8,7 @@ mod act;
 mod children;
 pub mod instances;
 pub mod kinds;
+mod metric;
 pub mod observe;
 pub mod plan;
 mod process;
@@ -16,5 +17,6 @@ pub mod resources;
 mod service;
 mod stores;
 
-pub use process::{ProcessOptions, run};
+pub use metric::OPERATOR_METRICS;
+pub use process::{ProcessOptions, metrics, run};
 pub use service::{Operator, Options, RunError};

@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 
 use tokio::net::TcpListener;
 
+use super::metric::OPERATOR_METRICS;
 use super::service::{Operator, Options, RunError};
-use crate::client::{Client, ClientOptions, Config, ConfigSource};
-use crate::runtime::{Health, Shutdown, Telemetry};
+use crate::client::{CLIENT_METRICS, Client, ClientOptions, Config, ConfigSource};
+use crate::metric::Metric;
+use crate::runtime::{Health, PROCESS_METRICS, RUNTIME_METRICS, Shutdown, Telemetry};
 
 /// How the process is to run.
 #[derive(Clone, Debug)]
@@ -19,6 +21,17 @@ pub struct ProcessOptions {
     pub client: ClientOptions,
     /// The operator proper.
     pub operator: Options,
+}
+
+/// Every metric of the process, in parts with a title each.
+#[must_use]
+pub fn metrics() -> [(&'static str, &'static [Metric]); 4] {
+    [
+        ("Clusters and election", OPERATOR_METRICS),
+        ("Work, watches and caches", RUNTIME_METRICS),
+        ("Requests to the API server", CLIENT_METRICS),
+        ("Process", PROCESS_METRICS),
+    ]
 }
 
 /// Runs until SIGTERM or SIGINT.

@@ -10,6 +10,7 @@ use super::act::Actor;
 use super::children::Children;
 use super::instances::{Address, Instances};
 use super::kinds::{Cluster, Pod, Secret, VolumeClaim};
+use super::metric::Moves;
 use super::observe::{Now, Observed};
 use super::plan::{Note, Plan, plan};
 use super::resources::{self, CLUSTER_LABEL};
@@ -38,6 +39,7 @@ pub(super) struct ClusterReconciler {
     events: EventRecorder,
     leadership: LeadershipWatch,
     environment: Environment,
+    moves: Moves,
     /// Notes published lately, to say each thing once. Bounded by `NOTE_INTERVAL`.
     noted: Mutex<HashMap<(ObjectKey, String), Instant>>,
 }
@@ -62,8 +64,15 @@ impl ClusterReconciler {
             events,
             leadership,
             environment,
+            moves: Moves::default(),
             noted: Mutex::default(),
         }
+    }
+
+    /// Counts there how often primaries move.
+    #[must_use]
+    pub(super) fn counting(self, moves: Moves) -> Self {
+        Self { moves, ..self }
     }
 
     /// What is known of `cluster` at this moment.
@@ -133,6 +142,7 @@ impl ClusterReconciler {
             // must outlive it (volumes, accounts) has no owner.
             self.instances.forget(key);
             self.children.forget(key);
+            self.moves.forget(key);
             return Ok(None);
         };
         if cluster.metadata.is_terminating() {
@@ -254,6 +264,7 @@ impl ClusterReconciler {
         };
         let phase = phase_note(before, step);
         for note in notes.iter().chain(&phase) {
+            self.moves.happened(&meta.key(), note.reason);
             if self.is_news(&meta.key(), note) {
                 tracing::info!(cluster = %meta.key(), reason = note.reason, "{}", note.text);
                 self.events.publish(

@@ -12,6 +12,7 @@ use super::act::Actor;
 use super::children::Children;
 use super::instances::{Access, Direct, InstanceDial, Instances};
 use super::kinds::{Cluster, ConfigMap, Pod, PodDisruptionBudget, Secret, Service, VolumeClaim};
+use super::metric::{Figures, Moves};
 use super::reconcile::ClusterReconciler;
 use super::resources::{CLUSTER_LABEL, MANAGED_SELECTOR};
 use super::stores::Stores;
@@ -156,7 +157,18 @@ impl Operator {
         let wake = queue.clone();
         let wake = move |key| wake.add(key, Priority::High);
         let access = options.instance_access;
-        let instances = Arc::new(Instances::new(fenced.clone(), fence, access, dial, wake));
+        let instances = Instances::new(fenced.clone(), fence.clone(), access, dial, wake);
+        let instances = Arc::new(instances);
+        let moves = Moves::default();
+        let figures = Figures {
+            lease: options.election.name.clone(),
+            leadership: leadership.clone(),
+            fence,
+            clusters: stores.clusters.clone(),
+            instances: instances.clone(),
+            moves: moves.clone(),
+        };
+        health.exporter(move |page| figures.write(page));
         let image = &options.operator_image;
         let children = || Children::new(fenced.clone(), stores.clone(), image.clone());
         let reconciler = ClusterReconciler::new(
@@ -172,7 +184,8 @@ impl Operator {
             events,
             leadership.clone(),
             client.environment().clone(),
-        );
+        )
+        .counting(moves.clone());
         let breaker = client.breaker();
         if let Some(breaker) = breaker.clone() {
             health.readiness("breaker".to_owned(), move || Ok(breaker.to_string()));
@@ -195,7 +208,7 @@ impl Operator {
         let mut controller = tokio::spawn(controller.run(stop, options.shutdown_grace));
         let elector_stop = Shutdown::new();
         let mut elector = tokio::spawn(elector.run(elector_stop.clone()));
-        let mut leading = tokio::spawn(lead(leadership, stores, queue, instances));
+        let mut leading = tokio::spawn(lead(leadership, stores, queue, instances, moves));
         let identity = options.election.identity;
         tracing::info!(server = client.server(), identity, "started");
 
@@ -229,6 +242,7 @@ async fn lead(
     stores: Stores,
     queue: Queue,
     instances: Arc<Instances>,
+    moves: Moves,
 ) {
     let mut state = leadership.current();
     loop {
@@ -252,6 +266,7 @@ async fn lead(
             Leadership::Standby { .. } | Leadership::Unknown => {
                 queue.pause(Pause::Standby);
                 instances.clear();
+                moves.clear();
             }
         }
         state = leadership.changed().await;

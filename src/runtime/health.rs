@@ -9,11 +9,13 @@ use super::election::LeadershipWatch;
 use super::server;
 use super::shutdown::Shutdown;
 use super::telemetry::Telemetry;
+use crate::metric::Page;
 
 /// A check: `Ok` with a detail or `Err` with why not. It must not block: it reads what its part
 /// last noted.
 type Check = dyn Fn() -> Result<String, String> + Send + Sync;
 type Collector = dyn Fn() + Send + Sync;
+type Exporter = dyn Fn(&mut Page) + Send + Sync;
 
 /// The registered checks. Clones share them; a name that is registered again replaces the former.
 #[derive(Clone, Default)]
@@ -26,6 +28,7 @@ struct Registry {
     readiness: Vec<(String, Arc<Check>)>,
     liveness: Vec<(String, Arc<Check>)>,
     collectors: Vec<Arc<Collector>>,
+    exporters: Vec<Arc<Exporter>>,
 }
 
 /// The outcome of all checks of one probe.
@@ -69,6 +72,13 @@ impl Health {
         self.lock().collectors.push(Arc::new(collect));
     }
 
+    /// Registers what writes samples of its own on each page of metrics: of what comes and goes (the
+    /// objects that an operator works on), so that what is gone is not written any more. As a check, it
+    /// must not block, nor hold a lock for long that the work needs.
+    pub fn exporter(&self, export: impl Fn(&mut Page) + Send + Sync + 'static) {
+        self.lock().exporters.push(Arc::new(export));
+    }
+
     /// Serves `/livez`, `/readyz`, `/leaderz` and `/metrics` until shutdown; `?verbose` lists each
     /// check. Requests are answered by a thread of their own, so they are while every worker of the
     /// runtime is stuck; `/livez` then says that.
@@ -98,6 +108,13 @@ impl Health {
         let collectors = self.lock().collectors.clone();
         for collect in collectors {
             collect();
+        }
+    }
+
+    pub(super) fn export(&self, page: &mut Page) {
+        let exporters = self.lock().exporters.clone();
+        for export in exporters {
+            export(page);
         }
     }
 

@@ -1,45 +1,11 @@
-//! The runtime's metrics, one table: what is described at `/metrics` and documented.
+//! The runtime's metrics.
 
-/// What kind of series a metric is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetricKind {
-    /// Only grows.
-    Counter,
-    /// Goes up and down.
-    Gauge,
-    /// Distribution.
-    Histogram,
-}
-
-/// One metric: a row of the documentation and its `# HELP` line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Metric {
-    /// Name, with its unit as Prometheus wants it.
-    pub name: &'static str,
-    /// Kind of series.
-    pub kind: MetricKind,
-    /// Label names; their values are bounded sets (never object names).
-    pub labels: &'static [&'static str],
-    /// One sentence.
-    pub help: &'static str,
-}
-
-macro_rules! metrics_table {
-    ($($constant:ident = $kind:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
-        $(pub(crate) const $constant: &str = $name;)*
-
-        /// Every metric of the runtime.
-        pub const RUNTIME_METRICS: &[Metric] = &[$(Metric {
-            name: $name,
-            kind: MetricKind::$kind,
-            labels: &[$($label),*],
-            help: $help,
-        }),*];
-    };
-}
+use crate::metric::{metric_table, start_at_zero};
 
 // The workqueue names and meanings are client-go's (component-base/metrics/prometheus/workqueue).
-metrics_table! {
+metric_table! {
+    /// Every metric of the runtime.
+    pub RUNTIME_METRICS;
     WORKQUEUE_DEPTH = Gauge "workqueue_depth" ["name"]
         "Keys that are ready and wait for a worker.";
     WORKQUEUE_ADDS = Counter "workqueue_adds_total" ["name"]
@@ -54,22 +20,24 @@ metrics_table! {
         "Seconds of work in progress, summed over the workers.";
     WORKQUEUE_LONGEST = Gauge "workqueue_longest_running_processor_seconds" ["name"]
         "How long the longest running worker has held its key.";
-    RECONCILE_TOTAL = Counter "reconcile_total" ["controller", "result"]
-        "Reconciles by result: done, requeue, transient, permanent, conflict, interrupted, timeout or panic.";
+    WORKQUEUE_OLDEST = Gauge "mainstay_workqueue_oldest_seconds" ["name"]
+        "How long the key that waits longest for a worker has been ready; 0 while none is handed out (on a standby, or while the breaker is open).";
+    RECONCILE_TOTAL = Counter "reconcile_total" ["controller", "result": "done" "requeue" "transient" "permanent" "conflict" "interrupted" "timeout" "panic"]
+        "Reconciles by what came of them. Not counted as failures of their key: conflict (a lost write, tried again at once) and interrupted (the breaker opened, or leadership ended).";
     RECONCILE_DURATION = Histogram "reconcile_duration_seconds" ["controller"]
         "How long a reconcile took.";
-    WATCH_EVENTS = Counter "mainstay_watch_events_total" ["kind", "type"]
-        "Watch frames by type: added, modified, deleted or bookmark.";
-    WATCH_LISTS = Counter "mainstay_watch_lists_total" ["kind", "reason"]
-        "Lists begun by reason: initial, expired, barren, retry, refused, stalled or broken.";
-    WATCH_ENDS = Counter "mainstay_watch_ends_total" ["kind", "reason"]
-        "Watches that ended by reason: closed, silent, expired or failed.";
+    WATCH_EVENTS = Counter "mainstay_watch_events_total" ["kind", "type": "added" "modified" "deleted" "bookmark"]
+        "Watch frames by type.";
+    WATCH_LISTS = Counter "mainstay_watch_lists_total" ["kind", "reason": "initial" "expired" "barren" "retry" "refused" "stalled" "broken"]
+        "Lists begun, by why: each gives all objects again.";
+    WATCH_ENDS = Counter "mainstay_watch_ends_total" ["kind", "reason": "closed" "silent" "expired" "failed"]
+        "Watches that ended, by how; closed is routine.";
     WATCH_DECODE_ERRORS = Counter "mainstay_watch_decode_errors_total" ["kind"]
         "Object versions that could not be decoded.";
     WATCH_QUARANTINED = Gauge "mainstay_watch_quarantined_objects" ["kind"]
         "Objects whose newest version could not be decoded.";
     WATCH_LAST_CONTACT = Gauge "mainstay_watch_last_contact_timestamp_seconds" ["kind"]
-        "When the last page or frame came (unix time).";
+        "When the last page or frame came (unix time); 0 before the first.";
     STORE_OBJECTS = Gauge "mainstay_store_objects" ["kind"]
         "Objects in the store.";
     STORE_BYTES = Gauge "mainstay_store_bytes" ["kind"]
@@ -80,43 +48,37 @@ metrics_table! {
         "1 while this replica leads, else 0.";
     LEADER_TERM = Gauge "mainstay_leader_term" []
         "Term of the lease that this replica holds; 0 on a standby.";
-    LEASE_REQUESTS = Counter "mainstay_lease_requests_total" ["verb", "result"]
-        "Requests for the lease by verb (get, create, update) and result (ok, error).";
-    LEASE_REQUEST_DURATION = Histogram "mainstay_lease_request_duration_seconds" ["verb"]
-        "How long requests for the lease took.";
-    EVENTS_DROPPED = Counter "mainstay_events_dropped_total" ["reason"]
-        "Events that were not written: full (the queue), breaker (open), failed (the API server), shutdown.";
-    PROCESS_CPU = Counter "process_cpu_seconds_total" []
-        "CPU time used, user and system.";
-    PROCESS_MEMORY = Gauge "process_resident_memory_bytes" []
-        "Resident memory.";
-    PROCESS_FDS = Gauge "process_open_fds" []
-        "Open file descriptors.";
-    PROCESS_START = Gauge "process_start_time_seconds" []
-        "Start of the process (unix time).";
+    LEADER_TRANSITIONS = Counter "mainstay_leader_transitions_total" []
+        "Times that this replica became the leader or stopped being it, or saw another become it.";
+    LEASE_REQUESTS = Counter "mainstay_lease_requests_total" ["verb": "get" "create" "update", "result": "ok" "error"]
+        "Requests for the lease.";
+    LEASE_REQUEST_DURATION = Histogram "mainstay_lease_request_duration_seconds" ["verb": "get" "create" "update"]
+        "How long requests for the lease took; update is a renewal.";
+    EVENTS_DROPPED = Counter "mainstay_events_dropped_total" ["reason": "full" "breaker" "failed" "shutdown"]
+        "Events that were not written: the queue was full, the breaker open, the API server refused, or time was up.";
+    RUNTIME_TASKS = Gauge "mainstay_runtime_tasks" []
+        "Tasks that the async runtime holds.";
 }
 
-/// Gives the metrics their `# HELP` text. For an operator's own metrics too.
-pub fn describe(table: &[Metric]) {
-    for metric in table {
-        match metric.kind {
-            MetricKind::Counter => metrics::describe_counter!(metric.name, metric.help),
-            MetricKind::Gauge => metrics::describe_gauge!(metric.name, metric.help),
-            MetricKind::Histogram => metrics::describe_histogram!(metric.name, metric.help),
-        }
-    }
+/// Counters of a controller's reconciles.
+pub(super) fn begin_controller(controller: &'static str) {
+    let fixed = [("controller", controller)];
+    start_at_zero(RUNTIME_METRICS, &[RECONCILE_TOTAL], &fixed);
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Counters of a list-watch.
+pub(super) fn begin_watch(kind: &'static str) {
+    let names = [WATCH_EVENTS, WATCH_LISTS, WATCH_ENDS, WATCH_DECODE_ERRORS];
+    start_at_zero(RUNTIME_METRICS, &names, &[("kind", kind)]);
+}
 
-    #[test]
-    fn names_are_unique_and_counters_are_named_as_such() {
-        for (i, metric) in RUNTIME_METRICS.iter().enumerate() {
-            assert!(RUNTIME_METRICS[..i].iter().all(|m| m.name != metric.name));
-            let total = metric.name.ends_with("_total");
-            assert_eq!(total, metric.kind == MetricKind::Counter, "{}", metric.name);
-        }
-    }
+/// Counters of an election.
+pub(super) fn begin_election() {
+    let names = [LEADER_TRANSITIONS, LEASE_REQUESTS];
+    start_at_zero(RUNTIME_METRICS, &names, &[]);
+}
+
+/// Counters of a recorder of Events.
+pub(super) fn begin_events() {
+    start_at_zero(RUNTIME_METRICS, &[EVENTS_DROPPED], &[]);
 }

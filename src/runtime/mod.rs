@@ -34,11 +34,12 @@ pub use controller::{Controller, ControllerOptions, Outcome, ReconcileError, Rec
 pub use election::{ElectionOptions, Elector, Leadership, LeadershipWatch};
 pub use events::{EventRecorder, EventType, EventWriter, ObjectRef};
 pub use health::Health;
-pub use metric::{Metric, MetricKind, RUNTIME_METRICS, describe};
+pub use metric::RUNTIME_METRICS;
 pub(crate) use object::kind;
 pub use object::{
     Annotations, Kind, Meta, ObjectKey, OwnerReference, Pairs, PairsIter, Text, heap_bytes,
 };
+pub use process::PROCESS_METRICS;
 pub use queue::{Finish, Item, Pause, Priority, Queue};
 pub use shutdown::Shutdown;
 pub use sources::Source;

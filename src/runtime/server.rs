@@ -19,6 +19,7 @@ use tokio::sync::Semaphore;
 
 use super::election::{Leadership, LeadershipWatch};
 use super::health::{Health, Report};
+use super::metric::{self, RUNTIME_METRICS};
 use super::shutdown::Shutdown;
 use super::telemetry::Telemetry;
 
@@ -50,6 +51,11 @@ pub(super) async fn serve(
     let heartbeat = Heartbeat::new();
     let watched = heartbeat.clone();
     health.liveness("runtime".to_owned(), move || watched.check());
+    let runtime = tokio::runtime::Handle::current().metrics();
+    health.exporter(move |page| {
+        let tasks = Some(runtime.num_alive_tasks() as f64);
+        page.one(RUNTIME_METRICS, metric::RUNTIME_TASKS, tasks);
+    });
     let state = Arc::new(State {
         health,
         telemetry: telemetry.clone(),
@@ -157,7 +163,9 @@ fn respond(state: &State, method: &Method, uri: &http::Uri) -> Response<Full<Byt
         "/leaderz" => leader(state.leadership.as_ref().map(LeadershipWatch::current)),
         "/metrics" => {
             state.health.collect();
-            text(StatusCode::OK, state.telemetry.render())
+            let mut page = state.telemetry.page();
+            state.health.export(&mut page);
+            text(StatusCode::OK, page.into_text())
         }
         _ => text(
             StatusCode::NOT_FOUND,
@@ -263,6 +271,13 @@ mod tests {
         let health = Health::new();
         health.readiness("pods".to_owned(), || Err("not synced".to_owned()));
         health.liveness("worker".to_owned(), || Ok("idle".to_owned()));
+        let seen = Arc::new(AtomicU64::new(7));
+        let leads = Arc::clone(&seen);
+        health.exporter(move |page| {
+            let value = leads.load(Ordering::Relaxed);
+            let value = (value > 0).then_some(value as f64);
+            page.one(RUNTIME_METRICS, metric::LEADER, value);
+        });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (telemetry, _recorder) = Telemetry::detached().unwrap();
@@ -288,7 +303,19 @@ mod tests {
         assert_eq!(get(address, "/leaderz").0, 200);
         let (status, body) = get(address, "/metrics");
         assert_eq!(status, 200);
-        assert!(body.contains("process_open_fds "));
+        for sample in [
+            "process_open_fds ",
+            "mainstay_runtime_tasks ",
+            "mainstay_leader 7\n",
+        ] {
+            assert!(body.contains(&format!("\n{sample}")), "{sample} in {body}");
+        }
+        seen.store(0, Ordering::Relaxed);
+        let (_, body) = get(address, "/metrics");
+        assert!(
+            !body.contains("mainstay_leader"),
+            "what is gone leaves nothing: {body}"
+        );
         assert_eq!(get(address, "/nothing").0, 404);
 
         shutdown.trigger();

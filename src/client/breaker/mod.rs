@@ -63,7 +63,7 @@ impl Breaker {
     /// Closed. `stretch` lengthens a pause by chance.
     pub(super) fn new(stretch: impl Fn(Duration) -> Duration + Send + Sync + 'static) -> Self {
         let state = BreakerState::Closed;
-        telemetry::breaker_state(state);
+        telemetry::breaker_begun(state);
         Self {
             machine: Mutex::new(Machine::new(Instant::now())),
             stretch: Box::new(stretch),

@@ -157,6 +157,7 @@ impl<R: Reconciler> Controller<R> {
             ..options
         };
         queue.set_window(options.window);
+        metric::begin_controller(name);
         let slots = Arc::new(Slots::new(options.workers));
         Self {
             pool: Pool {

@@ -72,6 +72,7 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) fn new() -> (Self, LeadershipWatch, Fence) {
+        metric::begin_election();
         let (keeper, fence) = FenceKeeper::new();
         let (readers, published) = watch::channel(Published::START);
         let (raise, raised) = watch::channel(0);
@@ -98,6 +99,7 @@ impl Desk {
         };
         self.leader.set(if term > 0 { 1.0 } else { 0.0 });
         self.term.set(term as f64);
+        metrics::counter!(metric::LEADER_TRANSITIONS).increment(1);
         tracing::info!(%leadership, "leadership changed");
         self.status.leadership(leadership);
     }

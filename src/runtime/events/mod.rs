@@ -68,6 +68,7 @@ impl EventRecorder {
     /// `mysql.mainstay.dev/operator`; `instance` this process.
     #[must_use]
     pub fn new(client: Client, reporter: &str, instance: &str) -> (Self, EventWriter) {
+        metric::begin_events();
         let (queue, published) = mpsc::channel(QUEUE_LIMIT);
         let writer = EventWriter {
             client,

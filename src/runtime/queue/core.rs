@@ -372,6 +372,11 @@ impl Core {
         self.ready.len()
     }
 
+    /// Since when the key that waits longest for a worker has been ready.
+    pub(super) fn waits_since(&self) -> Option<Instant> {
+        self.ready.longest(&self.entries)
+    }
+
     /// When the next waiting key becomes ready.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.waiting.first_key_value().map(|((at, _), _)| *at)

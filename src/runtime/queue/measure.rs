@@ -16,6 +16,7 @@ pub(super) struct Measures {
     retries: Counter,
     unfinished: Gauge,
     longest: Gauge,
+    oldest: Gauge,
 }
 
 impl Measures {
@@ -28,6 +29,7 @@ impl Measures {
             retries: metrics::counter!(metric::WORKQUEUE_RETRIES, "name" => name),
             unfinished: metrics::gauge!(metric::WORKQUEUE_UNFINISHED, "name" => name),
             longest: metrics::gauge!(metric::WORKQUEUE_LONGEST, "name" => name),
+            oldest: metrics::gauge!(metric::WORKQUEUE_OLDEST, "name" => name),
         }
     }
 
@@ -42,17 +44,16 @@ impl Measures {
         }
     }
 
-    /// How things stand at `now`: times that a key became ready, keys that are, and since when each
-    /// of those that run does. These are told when asked for, so that no add pays for them.
-    pub(super) fn now(
-        &self,
-        now: Instant,
-        adds: u64,
-        ready: usize,
-        since: impl Iterator<Item = Instant>,
-    ) {
-        self.adds.absolute(adds);
+    /// How many keys are ready, and how long the oldest of them has been.
+    pub(super) fn waiting(&self, ready: usize, oldest: Duration) {
         self.depth.set(ready as f64);
+        self.oldest.set(oldest.as_secs_f64());
+    }
+
+    /// How things stand at `now`: times that a key became ready, and since when each of those that
+    /// run does. Like [`waiting`](Self::waiting) told when asked for, so that no add pays for it.
+    pub(super) fn now(&self, now: Instant, adds: u64, since: impl Iterator<Item = Instant>) {
+        self.adds.absolute(adds);
         let mut sum = Duration::ZERO;
         let mut longest = Duration::ZERO;
         for since in since {

@@ -240,7 +240,10 @@ impl Queue {
         let now = Instant::now();
         let state = self.lock();
         let (ready, running) = (state.core.ready(), state.core.running_since());
-        self.shared.measures.now(now, state.adds, ready, running);
+        let waits = state.core.waits_since().filter(|_| state.core.is_open());
+        let oldest = waits.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        self.shared.measures.waiting(ready, oldest);
+        self.shared.measures.now(now, state.adds, running);
     }
 
     /// Runs an operation, which says whether it made a key ready, and tells who must know.

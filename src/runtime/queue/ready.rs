@@ -149,6 +149,13 @@ impl Ready {
         }
     }
 
+    /// Since when the key that waits longest has been ready.
+    pub(super) fn longest(&self, entries: &Entries) -> Option<Instant> {
+        let levels = [Priority::High, Priority::Normal, Priority::Low];
+        let oldest = levels.map(|level| self.oldest(entries, level));
+        oldest.into_iter().flatten().min()
+    }
+
     /// The highest priority that a key is ready at.
     pub(super) fn highest(&self) -> Option<Priority> {
         [Priority::High, Priority::Normal, Priority::Low]

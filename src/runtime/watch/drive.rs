@@ -166,6 +166,7 @@ struct Sink<'a, K> {
 impl<'a, K: Kind> Sink<'a, K> {
     fn new(store: &'a Store<K>, handler: &'a Handler<K>, status: &'a Status) -> Self {
         let kind = K::RESOURCE.plural;
+        metric::begin_watch(kind);
         Self {
             store,
             handler,
