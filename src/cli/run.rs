@@ -20,9 +20,9 @@ pub(super) struct RunArgs {
     /// Context of the kubeconfig (default: its current context)
     #[arg(long)]
     context: Option<String>,
-    /// Work in this namespace only (default: in all)
-    #[arg(long, env = "MAINSTAY_NAMESPACE")]
-    namespace: Option<String>,
+    /// Work in this namespace only; several times, or with commas, in these (default: in all)
+    #[arg(long, env = "MAINSTAY_NAMESPACE", value_delimiter = ',', value_parser = namespace)]
+    namespace: Vec<String>,
     /// Address of /livez, /readyz, /leaderz and /metrics
     #[arg(long, env = "MAINSTAY_LISTEN", default_value = "0.0.0.0:8080")]
     listen: SocketAddr,
@@ -87,6 +87,22 @@ enum Format {
     Json,
 }
 
+/// A name that Kubernetes takes for a namespace (RFC 1123 label).
+fn namespace(text: &str) -> Result<String, String> {
+    let clean = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if text.is_empty()
+        || text.len() > 63
+        || !text.bytes().all(clean)
+        || text.starts_with('-')
+        || text.ends_with('-')
+    {
+        return Err(
+            "no name of a namespace: up to 63 of a-z, 0-9 and -, no - at either end".into(),
+        );
+    }
+    Ok(text.to_owned())
+}
+
 fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
@@ -119,7 +135,7 @@ pub(super) async fn run(args: RunArgs) -> Result<(), RunError> {
             ..ClientOptions::default()
         },
         operator: Options {
-            namespace: args.namespace,
+            namespaces: args.namespace.into_iter().collect(),
             workers: usize::from(args.workers),
             election: ElectionOptions {
                 namespace: args.lease_namespace,

@@ -1,6 +1,7 @@
 //! The operator proper: what is started in which order, and stopped in the reverse. It needs a client
 //! and nothing else of the process, so that several run in one (tests, the simulation).
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,8 +26,8 @@ use crate::runtime::{
 /// How the operator is to run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Namespace to work in; `None` for all.
-    pub namespace: Option<String>,
+    /// Namespaces to work in; none for all.
+    pub namespaces: BTreeSet<String>,
     /// Reconciles at a time.
     pub workers: usize,
     /// The Lease.
@@ -267,7 +268,7 @@ fn start_watches(
     stop: &Shutdown,
 ) -> Vec<JoinHandle<()>> {
     let all = Scope {
-        namespace: options.namespace.clone(),
+        namespaces: options.namespaces.clone(),
         ..Scope::default()
     };
     let ours = Scope {

@@ -19,7 +19,7 @@ impl World {
             .await
             .unwrap();
         let options = Options {
-            namespace: None,
+            namespaces: BTreeSet::new(),
             workers: 4,
             election: ElectionOptions::new(NS, "mainstay", "operator-0"),
             shutdown_grace: Duration::from_secs(5),
