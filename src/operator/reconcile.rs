@@ -11,7 +11,7 @@ use super::children::Children;
 use super::instances::{Address, Instances};
 use super::kinds::{Cluster, Pod, Secret, VolumeClaim};
 use super::observe::{Now, Observed};
-use super::plan::{Note, Plan, plan};
+use super::plan::{self, Note, Plan, plan};
 use super::resources::{self, CLUSTER_LABEL};
 use super::stores::Stores;
 use crate::api::{MYSQL_CLUSTER, Phase};
@@ -244,6 +244,32 @@ impl ClusterReconciler {
         Ok(outcome)
     }
 
+    async fn say_stalled(&self, key: &ObjectKey, why: &str) -> Result<(), ReconcileError> {
+        let Some((cluster, _)) = self.begin(key).await? else {
+            return Ok(());
+        };
+        let mut status = cluster.status.clone();
+        let now = Now {
+            instant: Instant::now(),
+            wall: self.environment.now(),
+        };
+        plan::stall(&mut status, cluster.metadata.generation, why, now);
+        let plan = Plan {
+            status,
+            ..Plan::default()
+        };
+        if plan.status != cluster.status {
+            self.actor.write_status(&cluster, &plan).await?;
+        }
+        let note = Note {
+            kind: EventType::Warning,
+            reason: "Stalled",
+            text: why.to_owned(),
+        };
+        self.publish(&cluster, plan.status.phase, &plan, &[note]);
+        Ok(())
+    }
+
     fn publish(&self, cluster: &Cluster, before: Phase, step: &Plan, notes: &[Note]) {
         let meta = &cluster.metadata;
         let about = ObjectRef {
@@ -319,6 +345,12 @@ fn phase_note(before: Phase, step: &Plan) -> Option<Note> {
 impl Reconciler for ClusterReconciler {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
         self.run(key).await
+    }
+
+    async fn stalled(&self, key: &ObjectKey, why: &str) {
+        if let Err(error) = self.say_stalled(key, why).await {
+            tracing::debug!(%error, "it can't be said on the object that it is stalled");
+        }
     }
 }
 

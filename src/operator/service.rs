@@ -189,6 +189,7 @@ impl Operator {
                 // A pod that fails is a change of a child, and rarely the first of its burst: a
                 // failover must not wait for a window.
                 window: Duration::ZERO,
+                ..ControllerOptions::default()
             },
         )
         .with_health(&health)

@@ -28,6 +28,9 @@ use super::store::NotSynced;
 use crate::client::{self, BreakerState, BreakerWatch, Environment};
 use slots::Slots;
 
+/// How long telling an object that it is stalled may take: a read and a write.
+const STALL_LIMIT: Duration = Duration::from_secs(15);
+
 /// What a reconcile that succeeded asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -43,7 +46,8 @@ pub enum ReconcileError {
     /// It may succeed later: tried again after a backoff.
     #[error("{0}")]
     Transient(String),
-    /// It can't succeed as things are: no retry until something changes.
+    /// It can't succeed as things are: no retry until something changes. Its object is told at once
+    /// that it is [`stalled`](Reconciler::stalled).
     #[error("{0}")]
     Permanent(String),
     /// It lost an optimistic write: tried again at once, a few times.
@@ -88,6 +92,15 @@ pub trait Reconciler: Send + Sync + 'static {
         &self,
         key: &ObjectKey,
     ) -> impl Future<Output = Result<Outcome, ReconcileError>> + Send;
+
+    /// Says on the object that nothing comes of it, and `why`. Called after a run that failed for good,
+    /// or when all runs have failed for [`ControllerOptions::stalled_after`], and then after each
+    /// further one that fails; no run of that key is under way. What it can't say now is said the next
+    /// time. A run that succeeds takes it back.
+    fn stalled(&self, key: &ObjectKey, why: &str) -> impl Future<Output = ()> + Send {
+        let _ = (key, why);
+        std::future::ready(())
+    }
 }
 
 /// Settings of a [`Controller`].
@@ -97,6 +110,9 @@ pub struct ControllerOptions {
     pub workers: usize,
     /// How long a run may take.
     pub deadline: Duration,
+    /// A key whose runs have all failed for so long is [`stalled`](Reconciler::stalled). It is tried
+    /// again by its backoff, which by then is as rare as a resync (16 min at most), and on any change.
+    pub stalled_after: Duration,
     /// Chance for the runs' trace ids.
     pub environment: Environment,
     /// The coalescing window: a change below [`Priority::High`](super::Priority::High) runs no sooner
@@ -114,6 +130,8 @@ impl Default for ControllerOptions {
         Self {
             workers: 8,
             deadline: Duration::from_mins(2),
+            // As a Deployment's progressDeadlineSeconds.
+            stalled_after: Duration::from_mins(10),
             environment: Environment::system(),
             window: Duration::ZERO,
         }
@@ -264,6 +282,16 @@ impl<R: Reconciler> Pool<R> {
             Ok(Err(panic)) => Run::Panicked(panic_message(&*panic)),
             Err(_) => Run::TimedOut,
         };
+        if let Some(why) = self.stall(key, &run) {
+            // Contained as a run is, and with what is left of its key's time.
+            let telling = AssertUnwindSafe(async { self.reconciler.stalled(key, &why).await });
+            if !matches!(
+                timeout(STALL_LIMIT, telling.catch_unwind()).await,
+                Ok(Ok(()))
+            ) {
+                tracing::warn!(why, "the object can't be told that it is stalled");
+            }
+        }
         self.slots.end(slot);
         let worked = started.elapsed();
         duration.record(worked.as_secs_f64());
@@ -285,6 +313,38 @@ impl<R: Reconciler> Pool<R> {
             Run::TimedOut => tracing::error!(?worked, ?again, "reconcile reached its deadline"),
             Run::Panicked(message) => tracing::error!(message, ?again, "reconcile panicked"),
         }
+    }
+}
+
+impl<R> Pool<R> {
+    /// Why nothing comes of `key`, if this run shows that.
+    fn stall(&self, key: &ObjectKey, run: &Run) -> Option<String> {
+        let error = match run {
+            Run::Ended(Err(ReconcileError::Permanent(error))) => return Some(error.clone()),
+            Run::Ended(Err(ReconcileError::Transient(error))) => error.clone(),
+            Run::TimedOut => format!("a reconcile took longer than {:?}", self.options.deadline),
+            Run::Panicked(message) => format!("a reconcile panicked: {message}"),
+            Run::Ended(
+                Ok(_) | Err(ReconcileError::Conflict(_) | ReconcileError::Interrupted(_)),
+            ) => {
+                return None;
+            }
+        };
+        let failing = self.queue.failing_for(key)?;
+        (failing >= self.options.stalled_after).then(|| {
+            format!(
+                "no reconcile has succeeded for {}: {error}",
+                minutes(failing)
+            )
+        })
+    }
+}
+
+/// In whole minutes, so that what is said changes no more often.
+fn minutes(time: Duration) -> String {
+    match time.as_secs() / 60 {
+        0 => "less than a minute".to_owned(),
+        minutes => format!("{minutes} min"),
     }
 }
 

@@ -360,6 +360,12 @@ impl Core {
         self.draining
     }
 
+    /// Since when every run of a key has failed.
+    pub(super) fn failing_since(&self, key: &ObjectKey, hashes: Hashes) -> Option<Instant> {
+        let id = self.entries.find(key, hashes)?;
+        self.entries[id].retry.as_ref()?.since()
+    }
+
     pub(super) fn left(&self) -> Left {
         Left {
             running: self.busy,

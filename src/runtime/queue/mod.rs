@@ -193,6 +193,13 @@ impl Queue {
         again
     }
 
+    /// How long every run of `key` has failed, if the last one did.
+    pub(super) fn failing_for(&self, key: &ObjectKey) -> Option<Duration> {
+        let hashes = self.shared.hashing.of(key);
+        let since = self.lock().core.failing_since(key, hashes)?;
+        Some(Instant::now().saturating_duration_since(since))
+    }
+
     /// Hands out no key any more: every [`next`](Self::next) returns `None`.
     pub(super) fn drain(&self) {
         let everybody = {
