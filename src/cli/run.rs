@@ -119,7 +119,9 @@ pub(super) async fn run(args: RunArgs) -> Result<(), RunError> {
     if args.stop_with_stdin {
         std::thread::spawn(super::stop_with_stdin);
     }
-    let identity = identity();
+    let (identity, succeeds_itself) = identity();
+    let pod_namespace = std::env::var("POD_NAMESPACE").ok();
+    let pod_namespace = pod_namespace.filter(|namespace| !namespace.is_empty());
     let version = env!("CARGO_PKG_VERSION");
     operator::run(ProcessOptions {
         source: ConfigSource {
@@ -138,6 +140,8 @@ pub(super) async fn run(args: RunArgs) -> Result<(), RunError> {
             namespaces: args.namespace.into_iter().collect(),
             workers: usize::from(args.workers),
             election: ElectionOptions {
+                succeeds_itself,
+                pod_namespace: pod_namespace.unwrap_or_else(|| args.lease_namespace.clone()),
                 namespace: args.lease_namespace,
                 name: args.lease_name,
                 identity,
@@ -153,24 +157,33 @@ pub(super) async fn run(args: RunArgs) -> Result<(), RunError> {
     .await
 }
 
-/// Names this process in the Lease: the pod and its UID, or host and process.
-fn identity() -> String {
+/// Names this process in the Lease: the pod and its UID, or host and process. And whether whoever had
+/// this name before has ended: a container's first process begins when its last one is gone, and
+/// another process in the pod gets a name of its own.
+fn identity() -> (String, bool) {
     let var = |name| {
         std::env::var(name)
             .ok()
             .filter(|value: &String| !value.is_empty())
     };
     if let (Some(pod), Some(uid)) = (var("POD_NAME"), var("POD_UID")) {
-        return format!("{pod}_{uid}");
+        if std::process::id() == 1 {
+            return (format!("{pod}_{uid}"), true);
+        }
+        return (unique(&format!("{pod}_{uid}")), false);
     }
     let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
     let host = match host.trim() {
         "" => "local",
         host => host,
     };
+    (unique(host), false)
+}
+
+fn unique(place: &str) -> String {
     // A process ID may come back after a restart; the start time makes the name its own.
     let started = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |since| since.as_millis());
-    format!("{host}_{}_{started}", std::process::id())
+    format!("{place}_{}_{started}", std::process::id())
 }

@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::machine::{Machine, Request};
 use super::record::Lease;
-use super::{ElectionOptions, Leadership, LeadershipWatch, Published, publish};
-use crate::client::{Client, Environment, Error, Fence, FenceKeeper, LEASE};
+use super::{ElectionOptions, Leadership, LeadershipWatch, Published, holder, publish};
+use crate::client::{Client, Environment, Error, Fence, FenceKeeper, LEASE, POD};
 use crate::runtime::Shutdown;
 use crate::runtime::metric;
 use crate::runtime::time::micro_time;
@@ -26,6 +26,9 @@ const STUCK_AFTER: Duration = Duration::from_mins(1);
 /// The Lease at an API server. Tests fake it.
 pub(super) trait LeaseApi: Send + Sync {
     fn send(&self, request: &Request) -> impl Future<Output = Result<Lease, Error>> + Send;
+
+    /// Whether the process of that identity is proven to have ended.
+    fn has_ended(&self, holder: &str) -> impl Future<Output = bool> + Send;
 }
 
 /// The Lease behind the client.
@@ -33,6 +36,7 @@ pub(super) struct Remote {
     client: Client,
     namespace: String,
     name: String,
+    pod_namespace: String,
 }
 
 impl Remote {
@@ -41,6 +45,7 @@ impl Remote {
             client,
             namespace: options.namespace.clone(),
             name: options.name.clone(),
+            pod_namespace: options.pod_namespace.clone(),
         }
     }
 }
@@ -55,6 +60,20 @@ impl LeaseApi for Remote {
                 self.client
                     .replace(LEASE, namespace, &self.name, None, lease)
                     .await
+            }
+        }
+    }
+
+    async fn has_ended(&self, holder: &str) -> bool {
+        let Some((pod, uid)) = holder::pod(holder) else {
+            return false;
+        };
+        let namespace = Some(self.pod_namespace.as_str());
+        match self.client.get(POD, namespace, pod).await {
+            Ok(pod) => holder::has_ended(&pod, uid),
+            Err(error) => {
+                tracing::debug!(holder, %error, "it can't be seen whether the leader has ended");
+                false
             }
         }
     }
@@ -118,7 +137,7 @@ pub(super) async fn run<A: LeaseApi>(
     tokio::select! {
         biased;
         () = shutdown.triggered() => {}
-        () = campaign(api, &mut machine, environment, &mut desk, limit) => {}
+        () = campaign(api, &mut machine, options, environment, &mut desk, limit) => {}
     }
     let release = machine.stop();
     desk.tell(&machine);
@@ -138,6 +157,7 @@ pub(super) async fn run<A: LeaseApi>(
 async fn campaign<A: LeaseApi>(
     api: &A,
     machine: &mut Machine,
+    options: &ElectionOptions,
     environment: &Environment,
     desk: &mut Desk,
     limit: Duration,
@@ -175,6 +195,14 @@ async fn campaign<A: LeaseApi>(
         };
         desk.status.answered(answer.as_ref().err());
         machine.answer(Instant::now(), sent, &request, answer);
+        if let Some(record) = machine.suspect(Instant::now()).cloned() {
+            // Expiry is not to be missed for it.
+            let looking = timeout(options.renew_interval, api.has_ended(record.holder()));
+            if looking.await.unwrap_or(false) {
+                tracing::info!(holder = record.holder(), "the leader has ended");
+                machine.ended(Instant::now(), &record);
+            }
+        }
     }
 }
 

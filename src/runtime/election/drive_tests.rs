@@ -11,6 +11,8 @@ struct Link {
     dead: Arc<AtomicBool>,
     answers_lost: Arc<AtomicBool>,
     delay_ms: Arc<AtomicU64>,
+    /// Who has ended.
+    ended: Arc<Mutex<Vec<String>>>,
 }
 
 impl LeaseApi for Link {
@@ -24,6 +26,13 @@ impl LeaseApi for Link {
             std::future::pending::<()>().await;
         }
         answer
+    }
+
+    async fn has_ended(&self, holder: &str) -> bool {
+        if self.dead.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+        self.ended.lock().unwrap().iter().any(|gone| gone == holder)
     }
 }
 
@@ -95,6 +104,20 @@ async fn two() -> (Node, Node) {
     );
     assert!(b.status.readiness().unwrap().contains("the lease names a"));
     (a, b)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_pod_is_seen_to_have_ended_is_replaced_at_once() {
+    for seen in [true, false] {
+        let (a, b) = two().await;
+        a.task.abort();
+        if seen {
+            b.link.ended.lock().unwrap().push("a".to_owned());
+        }
+        let took = until_true(Duration::from_secs(20), || b.leads()).await;
+        let expected = if seen { 2..5 } else { 14..17 };
+        assert!(expected.contains(&took.as_secs()), "{seen}: {took:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,8 @@
 //! successful renewal + duration − margin. Another takes the lease only once it has seen the record
 //! unchanged for the whole duration of the holder, on its own clock, and only with the version that
 //! it saw; so no renewal came between, and the last one was sent before that wait began. The margin
-//! covers clocks that run at different speeds. No wall clock is read.
+//! covers clocks that run at different speeds. No wall clock is read. Nobody waits for a holder whose
+//! end is proven: a process that has ended sends nothing.
 
 use std::time::Duration;
 
@@ -17,6 +18,9 @@ use crate::client::Jitter;
 
 /// Renewals and looks are spread over ± this part of their interval.
 pub(super) const JITTER: f64 = 0.2;
+
+/// A leader that has missed so many renewals, or renews that much more rarely, is asked after.
+const LATE: u32 = 3;
 
 /// A request to the API server.
 #[derive(Clone, Debug, PartialEq)]
@@ -242,6 +246,28 @@ impl Machine {
         self.claim.is_some()
     }
 
+    /// The holder that has not renewed for long enough to ask whether it has ended.
+    pub(super) fn suspect(&self, now: Instant) -> Option<&Record> {
+        let seen = self.seen.as_ref().filter(|_| self.missing.is_none())?;
+        let record = &seen.lease.spec;
+        let others = self.held.is_none() && !self.is_ours(record) && !record.holder().is_empty();
+        let late = now >= seen.changed + self.options.renew_interval * LATE;
+        (others && late).then_some(record)
+    }
+
+    /// The process that holds the lease by `record` was seen to have ended: nobody writes under it any
+    /// more, and the lease is free unless somebody has taken it meanwhile.
+    pub(super) fn ended(&mut self, now: Instant, record: &Record) {
+        let same = |seen: &Seen| {
+            let now_held = &seen.lease.spec;
+            now_held.holder() == record.holder() && now_held.acquire_time == record.acquire_time
+        };
+        if self.seen.as_ref().is_some_and(same) && self.held.is_none() && self.missing.is_none() {
+            self.look = false;
+            self.next = now;
+        }
+    }
+
     fn saw(&mut self, now: Instant, lease: Lease) {
         let changed = self.observe(now, lease);
         let Some(seen) = &self.seen else { return };
@@ -250,7 +276,10 @@ impl Machine {
             self.next = now;
             return;
         }
-        let (free, expiry) = (seen.lease.spec.holder().is_empty(), self.expiry(seen));
+        let holder = seen.lease.spec.holder();
+        let free =
+            holder.is_empty() || self.options.succeeds_itself && holder == self.options.identity;
+        let expiry = self.expiry(seen);
         self.lose();
         if changed {
             // None of our writes on their way can land any more: they carry an older version.

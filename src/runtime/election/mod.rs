@@ -9,6 +9,7 @@
 //! server, until its fence closes (12.5 s with the defaults). The term is there for that: see [`LeadershipWatch::raise_term`].
 
 mod drive;
+mod holder;
 mod machine;
 mod options;
 mod record;

@@ -13,6 +13,11 @@ pub struct ElectionOptions {
     pub name: String,
     /// Who this process is in the Lease; unique, such as the pod's name and UID.
     pub identity: String,
+    /// Whether a process that held the lease under this identity has certainly ended before this one
+    /// began, as the first process of a pod's container has: then nobody need wait for it.
+    pub succeeds_itself: bool,
+    /// Namespace of the pods that identities `NAME_UID` name.
+    pub pod_namespace: String,
     /// How long others wait after the last renewal that they saw. Whole seconds.
     pub lease_duration: Duration,
     /// A leader that could not renew for so long gives up.
@@ -37,6 +42,8 @@ impl ElectionOptions {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             identity: identity.to_owned(),
+            succeeds_itself: false,
+            pod_namespace: namespace.to_owned(),
             lease_duration: Self::LEASE_DURATION,
             renew_deadline: Self::RENEW_DEADLINE,
             renew_interval: Self::RENEW_INTERVAL,
