@@ -321,7 +321,7 @@ fn linkerd2_13392_at_most_one_may_write_and_when_faults_stop_one_leads() {
     }
     println!(
         "{histories} histories, {} simulated hours, {events} events: {leaderships} leaderships, \
-         {proofs} after a proven end",
+         {proofs} proofs of an end",
         histories * (FAULTY + CALM) / 3_600_000
     );
     assert!(
