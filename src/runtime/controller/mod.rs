@@ -5,7 +5,6 @@
 
 mod slots;
 
-use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -25,6 +24,7 @@ use super::queue::{Finish, Pause, Queue};
 use super::shutdown::Shutdown;
 use super::sources::Source;
 use super::store::NotSynced;
+use super::tasks::panic_message;
 use crate::client::{self, BreakerState, BreakerWatch, Environment};
 use slots::Slots;
 
@@ -213,6 +213,12 @@ impl<R: Reconciler> Controller<R> {
         });
         let queue = pool.queue.clone();
         health.collector(move || queue.measure());
+        let (queue, slots) = (pool.queue.clone(), Arc::clone(&pool.slots));
+        health.debug(format!("queue-{}", pool.name), move || {
+            let mut state = queue.debug();
+            state["running"] = slots.debug(Instant::now());
+            state
+        });
         self
     }
 
@@ -391,13 +397,6 @@ async fn join(workers: &mut JoinSet<()>) {
             std::panic::resume_unwind(error.into_panic());
         }
     }
-}
-
-fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a panic without a message")
-        .to_owned()
 }
 
 #[cfg(test)]

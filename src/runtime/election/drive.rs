@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::sync::watch;
 use metrics::Gauge;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::machine::{Machine, Request};
@@ -103,6 +104,11 @@ impl Desk {
             term: metrics::gauge!(metric::LEADER_TERM),
         };
         (desk, LeadershipWatch { published, raise }, fence)
+    }
+
+    /// What readers see.
+    pub(super) fn published(&self) -> watch::Receiver<Published> {
+        self.readers.subscribe()
     }
 
     fn tell(&self, machine: &Machine) {
@@ -314,6 +320,13 @@ impl Status {
             Leadership::Unknown => Err(format!("{}{error}", inner.leadership)),
             known => Ok(format!("{known}{error}")),
         }
+    }
+
+    /// For people.
+    pub(super) fn debug(&self) -> Value {
+        let inner = self.lock();
+        let idle = Instant::now().saturating_duration_since(inner.tick);
+        json!({"lastActivitySeconds": idle.as_secs_f64(), "error": inner.error})
     }
 
     /// Alive: the elector does something, be it in vain.

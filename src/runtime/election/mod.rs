@@ -166,6 +166,25 @@ impl Elector {
     pub fn with_health(self, health: &Health) -> Self {
         let (ready, live) = (Arc::clone(&self.desk.status), Arc::clone(&self.desk.status));
         health.readiness("election".to_owned(), move || Status::readiness(&ready));
+        let (status, published) = (Arc::clone(&self.desk.status), self.desk.published());
+        health.debug("election".to_owned(), move || {
+            let published = published.borrow().clone();
+            let now = Instant::now();
+            let left = published
+                .until
+                .map(|until| until.saturating_duration_since(now));
+            let mut state = status.debug();
+            let (term, holder) = match published.at(now) {
+                Leadership::Leader { term } => (Some(term), None),
+                Leadership::Standby { holder } => (None, Some(holder)),
+                Leadership::Unknown => (None, None),
+            };
+            state["leading"] = term.is_some().into();
+            state["term"] = term.into();
+            state["holder"] = holder.into();
+            state["mayWriteForSeconds"] = left.map(|left| left.as_secs_f64()).into();
+            state
+        });
         health.liveness("election".to_owned(), move || Status::liveness(&live));
         self
     }

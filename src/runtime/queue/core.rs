@@ -1,5 +1,8 @@
 //! The queue's rules, without a clock of its own, tasks or locks.
 
+#[path = "debug.rs"]
+mod debug;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -358,12 +361,6 @@ impl Core {
 
     pub(super) fn is_draining(&self) -> bool {
         self.draining
-    }
-
-    /// Since when every run of a key has failed.
-    pub(super) fn failing_since(&self, key: &ObjectKey, hashes: Hashes) -> Option<Instant> {
-        let id = self.entries.find(key, hashes)?;
-        self.entries[id].retry.as_ref()?.since()
     }
 
     pub(super) fn left(&self) -> Left {

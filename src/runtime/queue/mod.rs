@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -208,6 +209,11 @@ impl Queue {
             state.idle.wake_all()
         };
         everybody.into_iter().for_each(Waker::wake);
+    }
+
+    /// How it stands, for people.
+    pub(super) fn debug(&self) -> Value {
+        self.lock().core.debug(Instant::now())
     }
 
     /// What is not done.

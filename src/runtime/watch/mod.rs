@@ -143,7 +143,10 @@ impl<K: Kind> ListWatch<K> {
             let loops = self.loops.iter();
             loops.map(|each| Arc::clone(&each.status)).collect()
         };
-        let (ready, live) = (statuses(), statuses());
+        let (ready, live, shown) = (statuses(), statuses(), statuses());
+        health.debug(name.clone(), move || {
+            shown.iter().map(|status| status.debug()).collect()
+        });
         health.readiness(name.clone(), move || {
             status::all(ready.iter().map(|status| status.readiness()))
         });

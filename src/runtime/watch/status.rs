@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::source::PartScope;
@@ -16,6 +17,9 @@ const STALE_AFTER: Duration = Duration::from_mins(1);
 /// A healthy loop does something at least this often: its longest pause is a watch without a frame
 /// (6 min 30 s).
 const STUCK_AFTER: Duration = Duration::from_mins(10);
+
+/// So many undecodable objects are named.
+const NAMED: usize = 20;
 
 /// Written by the loop, read by probes.
 pub(super) struct Status {
@@ -186,6 +190,29 @@ impl Status {
             let _ = write!(detail, ", {count} undecodable, such as {key}: {reason}");
         }
         Ok(detail)
+    }
+
+    /// How it does, for people.
+    pub(super) fn debug(&self) -> Value {
+        let inner = self.lock();
+        let now = Instant::now();
+        let since = |at: Instant| now.saturating_duration_since(at).as_secs_f64();
+        let trouble = inner.trouble.as_ref();
+        let quarantine = inner.quarantine.iter().take(NAMED);
+        let quarantine: Vec<_> = quarantine
+            .map(|(key, reason)| json!({"key": key.to_string(), "reason": reason}))
+            .collect();
+        json!({
+            "scope": self.scope,
+            "synced": inner.synced,
+            "objects": inner.objects,
+            "lastContactSeconds": since(inner.contact),
+            "lastActivitySeconds": since(inner.tick),
+            "failingSeconds": trouble.map(|trouble| since(trouble.since)),
+            "error": trouble.map(|trouble| &trouble.message),
+            "undecodable": inner.quarantine.len(),
+            "undecodableSuchAs": quarantine,
+        })
     }
 
     /// Alive: the loop does something, be it in vain.
