@@ -8,6 +8,7 @@ mod act;
 mod children;
 pub mod instances;
 pub mod kinds;
+mod notes;
 pub mod observe;
 pub mod plan;
 mod process;

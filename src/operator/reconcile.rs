@@ -1,7 +1,7 @@
 //! The imperative shell: reads what is known, asks for a plan, carries it out, looks again.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -10,24 +10,22 @@ use super::act::Actor;
 use super::children::Children;
 use super::instances::{Address, Instances};
 use super::kinds::{Cluster, Pod, Secret, VolumeClaim};
+use super::notes::Notes;
 use super::observe::{Now, Observed};
 use super::plan::{self, Note, Plan, plan};
 use super::resources::{self, CLUSTER_LABEL};
 use super::stores::Stores;
-use crate::api::{MYSQL_CLUSTER, Phase};
 use crate::client::Environment;
 use crate::instance::AppAccount;
 use crate::runtime::{
-    EventRecorder, EventType, Leadership, LeadershipWatch, Meta, NotSynced, ObjectKey, ObjectRef,
-    Outcome, Pairs, ReconcileError, Reconciler,
+    EventRecorder, EventType, Leadership, LeadershipWatch, Meta, NotSynced, ObjectKey, Outcome,
+    Pairs, ReconcileError, Reconciler,
 };
 
 /// Steps of one reconcile before it yields its worker: a failover takes about six.
 const MAX_STEPS: usize = 20;
 /// A child that the API server refuses is tried again after this, unless something changes before.
 const PROBLEM_RETRY: Duration = Duration::from_secs(30);
-/// The same note about a cluster is not repeated within this.
-const NOTE_INTERVAL: Duration = Duration::from_mins(10);
 
 /// Keeps MySQLClusters as their specs say.
 pub(super) struct ClusterReconciler {
@@ -35,11 +33,9 @@ pub(super) struct ClusterReconciler {
     instances: Arc<Instances>,
     children: Children,
     actor: Actor,
-    events: EventRecorder,
+    notes: Notes,
     leadership: LeadershipWatch,
     environment: Environment,
-    /// Notes published lately, to say each thing once. Bounded by `NOTE_INTERVAL`.
-    noted: Mutex<HashMap<(ObjectKey, String), Instant>>,
 }
 
 impl ClusterReconciler {
@@ -59,10 +55,9 @@ impl ClusterReconciler {
             instances,
             children,
             actor,
-            events,
+            notes: Notes::new(events),
             leadership,
             environment,
-            noted: Mutex::default(),
         }
     }
 
@@ -184,7 +179,8 @@ impl ClusterReconciler {
             if step.record_changed {
                 // On record before anything is done.
                 cluster = self.actor.write_status(&cluster, &step).await?;
-                self.publish(&cluster, before.phase, &step, &step.notes);
+                self.notes
+                    .publish(&cluster, before.phase, &step, &step.notes);
                 if step.clear_promote {
                     let metadata = self.actor.clear_promote(&cluster).await?;
                     update(&mut cluster, metadata)?;
@@ -205,7 +201,7 @@ impl ClusterReconciler {
                         text: format!("the application's account can't be made: {why}"),
                     }),
             );
-            self.publish(&cluster, before.phase, &step, &notes);
+            self.notes.publish(&cluster, before.phase, &step, &notes);
             if let Some(refused) = done.problem {
                 problem = Some(refused);
                 templates.clear(); // not again in this run
@@ -266,47 +262,9 @@ impl ClusterReconciler {
             reason: "Stalled",
             text: why.to_owned(),
         };
-        self.publish(&cluster, plan.status.phase, &plan, &[note]);
+        self.notes
+            .publish(&cluster, plan.status.phase, &plan, &[note]);
         Ok(())
-    }
-
-    fn publish(&self, cluster: &Cluster, before: Phase, step: &Plan, notes: &[Note]) {
-        let meta = &cluster.metadata;
-        let about = ObjectRef {
-            resource: MYSQL_CLUSTER,
-            namespace: meta.namespace.to_string(),
-            name: meta.name.to_string(),
-            uid: meta.uid.to_string(),
-        };
-        let phase = phase_note(before, step);
-        for note in notes.iter().chain(&phase) {
-            if self.is_news(&meta.key(), note) {
-                tracing::info!(cluster = %meta.key(), reason = note.reason, "{}", note.text);
-                self.events.publish(
-                    &about,
-                    note.kind,
-                    note.reason,
-                    "Reconcile",
-                    note.text.clone(),
-                );
-            }
-        }
-    }
-
-    fn is_news(&self, key: &ObjectKey, note: &Note) -> bool {
-        let now = Instant::now();
-        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
-        noted.retain(|_, at| now.duration_since(*at) < NOTE_INTERVAL);
-        let id = (key.clone(), format!("{} {}", note.reason, note.text));
-        match note.reason {
-            // These happen anew each time, in the same words.
-            "Running"
-            | "FailoverCompleted"
-            | "SwitchoverCompleted"
-            | "FailoverStarted"
-            | "SwitchoverStarted" => true,
-            _ => noted.insert(id, now).is_none(),
-        }
     }
 }
 
@@ -317,29 +275,6 @@ fn update(cluster: &mut Cluster, metadata: Meta) -> Result<(), ReconcileError> {
     }
     cluster.metadata = metadata;
     Ok(())
-}
-
-/// What a change of phase is worth telling.
-fn phase_note(before: Phase, step: &Plan) -> Option<Note> {
-    let after = step.status.phase;
-    if before == after {
-        return None;
-    }
-    let (kind, reason) = match after {
-        Phase::Running => (EventType::Normal, "Running"),
-        Phase::Degraded => (EventType::Warning, "Degraded"),
-        Phase::Unavailable => (EventType::Warning, "Unavailable"),
-        Phase::Offline => (EventType::Normal, "Offline"),
-        Phase::Paused => (EventType::Normal, "Paused"),
-        Phase::Pending | Phase::Bootstrapping | Phase::FailingOver | Phase::SwitchingOver => {
-            return None;
-        }
-    };
-    Some(Note {
-        kind,
-        reason,
-        text: step.status.reason.clone(),
-    })
 }
 
 impl Reconciler for ClusterReconciler {

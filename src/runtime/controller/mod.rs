@@ -4,6 +4,7 @@
 //! ignores its deadline is named by the liveness check.
 
 mod slots;
+mod stall;
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -27,9 +28,6 @@ use super::store::NotSynced;
 use super::tasks::panic_message;
 use crate::client::{self, BreakerState, BreakerWatch, Environment};
 use slots::Slots;
-
-/// How long telling an object that it is stalled may take: a read and a write.
-const STALL_LIMIT: Duration = Duration::from_secs(15);
 
 /// What a reconcile that succeeded asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -289,14 +287,7 @@ impl<R: Reconciler> Pool<R> {
             Err(_) => Run::TimedOut,
         };
         if let Some(why) = self.stall(key, &run) {
-            // Contained as a run is, and with what is left of its key's time.
-            let telling = AssertUnwindSafe(async { self.reconciler.stalled(key, &why).await });
-            if !matches!(
-                timeout(STALL_LIMIT, telling.catch_unwind()).await,
-                Ok(Ok(()))
-            ) {
-                tracing::warn!(why, "the object can't be told that it is stalled");
-            }
+            self.tell_stalled(key, &why).await;
         }
         self.slots.end(slot);
         let worked = started.elapsed();
@@ -319,38 +310,6 @@ impl<R: Reconciler> Pool<R> {
             Run::TimedOut => tracing::error!(?worked, ?again, "reconcile reached its deadline"),
             Run::Panicked(message) => tracing::error!(message, ?again, "reconcile panicked"),
         }
-    }
-}
-
-impl<R> Pool<R> {
-    /// Why nothing comes of `key`, if this run shows that.
-    fn stall(&self, key: &ObjectKey, run: &Run) -> Option<String> {
-        let error = match run {
-            Run::Ended(Err(ReconcileError::Permanent(error))) => return Some(error.clone()),
-            Run::Ended(Err(ReconcileError::Transient(error))) => error.clone(),
-            Run::TimedOut => format!("a reconcile took longer than {:?}", self.options.deadline),
-            Run::Panicked(message) => format!("a reconcile panicked: {message}"),
-            Run::Ended(
-                Ok(_) | Err(ReconcileError::Conflict(_) | ReconcileError::Interrupted(_)),
-            ) => {
-                return None;
-            }
-        };
-        let failing = self.queue.failing_for(key)?;
-        (failing >= self.options.stalled_after).then(|| {
-            format!(
-                "no reconcile has succeeded for {}: {error}",
-                minutes(failing)
-            )
-        })
-    }
-}
-
-/// In whole minutes, so that what is said changes no more often.
-fn minutes(time: Duration) -> String {
-    match time.as_secs() / 60 {
-        0 => "less than a minute".to_owned(),
-        minutes => format!("{minutes} min"),
     }
 }
 
