@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use crate::client::{ClientOptions, ConfigSource};
 use crate::operator::instances::Access;
 use crate::operator::{self, Options, ProcessOptions, RunError};
-use crate::runtime::{ElectionOptions, LogFormat, init_tracing};
+use crate::runtime::{ElectionOptions, LegacyLock, LogFormat, init_tracing};
 
 /// Flags of `mainstay run`. Each can be set by the environment variable that its help names.
 #[derive(Debug, Args)]
@@ -57,6 +57,10 @@ pub(super) struct RunArgs {
     /// Seconds between renewals
     #[arg(long, env = "MAINSTAY_RENEW_INTERVAL", default_value_t = 1.0, value_parser = positive)]
     renew_interval: f64,
+    /// Lock of a former version, configmaps/NAME or endpoints/NAME in the Lease's namespace: nobody
+    /// leads while it is held
+    #[arg(long, env = "MAINSTAY_LEADER_ELECT_MIGRATE_FROM")]
+    leader_elect_migrate_from: Option<LegacyLock>,
     /// Seconds that running reconciles may take to finish on SIGTERM
     #[arg(long, env = "MAINSTAY_SHUTDOWN_GRACE", default_value_t = 25.0, value_parser = positive)]
     shutdown_grace: f64,
@@ -142,6 +146,7 @@ pub(super) async fn run(args: RunArgs) -> Result<(), RunError> {
             election: ElectionOptions {
                 succeeds_itself,
                 pod_namespace: pod_namespace.unwrap_or_else(|| args.lease_namespace.clone()),
+                migrate_from: args.leader_elect_migrate_from,
                 namespace: args.lease_namespace,
                 name: args.lease_name,
                 identity,

@@ -32,7 +32,7 @@ mod time;
 mod watch;
 
 pub use controller::{Controller, ControllerOptions, Outcome, ReconcileError, Reconciler};
-pub use election::{ElectionOptions, Elector, Leadership, LeadershipWatch};
+pub use election::{ElectionOptions, Elector, Leadership, LeadershipWatch, LegacyLock};
 pub use events::{EventRecorder, EventType, EventWriter, ObjectRef};
 pub use health::{Check, Health};
 pub use metric::{Metric, MetricKind, RUNTIME_METRICS, describe};

@@ -11,7 +11,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::machine::{Machine, Request};
 use super::record::Lease;
-use super::{ElectionOptions, Leadership, LeadershipWatch, Published, holder, publish};
+use super::{
+    ElectionOptions, Leadership, LeadershipWatch, LegacyLock, Published, holder, legacy, publish,
+};
 use crate::client::{Client, Environment, Error, Fence, FenceKeeper, LEASE, POD};
 use crate::runtime::Shutdown;
 use crate::runtime::metric;
@@ -27,6 +29,12 @@ const STUCK_AFTER: Duration = Duration::from_mins(1);
 /// The Lease at an API server. Tests fake it.
 pub(super) trait LeaseApi: Send + Sync {
     fn send(&self, request: &Request) -> impl Future<Output = Result<Lease, Error>> + Send;
+
+    /// The object of the former version's lock, if it exists.
+    fn legacy(
+        &self,
+        lock: &LegacyLock,
+    ) -> impl Future<Output = Result<Option<Value>, Error>> + Send;
 
     /// Whether the process of that identity is proven to have ended.
     fn has_ended(&self, holder: &str) -> impl Future<Output = bool> + Send;
@@ -62,6 +70,14 @@ impl LeaseApi for Remote {
                     .replace(LEASE, namespace, &self.name, None, lease)
                     .await
             }
+        }
+    }
+
+    async fn legacy(&self, lock: &LegacyLock) -> Result<Option<Value>, Error> {
+        let namespace = Some(self.namespace.as_str());
+        match self.client.get(lock.resource, namespace, &lock.name).await {
+            Err(error) if error.is_not_found() => Ok(None),
+            read => read.map(Some),
         }
     }
 
@@ -168,6 +184,7 @@ async fn campaign<A: LeaseApi>(
     desk: &mut Desk,
     limit: Duration,
 ) {
+    let mut former = legacy::Seen::default();
     loop {
         machine.expire(Instant::now());
         desk.tell(machine);
@@ -184,6 +201,26 @@ async fn campaign<A: LeaseApi>(
             }
             continue;
         };
+        if let Some(lock) = options
+            .migrate_from
+            .as_ref()
+            .filter(|_| machine.takes(&request))
+        {
+            let read = timeout(limit, api.legacy(lock)).await;
+            let holder = match read {
+                Ok(Ok(object)) => {
+                    former.holder(Instant::now(), object.as_ref(), options.lease_duration)
+                }
+                // It is not known to be free.
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(_) => Some(format!("no answer within {limit:?}")),
+            };
+            if let Some(holder) = holder {
+                desk.status.held_back(&format!("{lock}: {holder}"));
+                machine.hold_back(Instant::now());
+                continue;
+            }
+        }
         // Before the request leaves: leadership is counted from here.
         let sent = Instant::now();
         let call = send(api, &request, limit);
@@ -288,6 +325,19 @@ impl Status {
 
     fn leadership(&self, leadership: Leadership) {
         self.lock().leadership = leadership;
+    }
+
+    /// Notes that the former version's lock is held. Logged when it is by another than before.
+    fn held_back(&self, by: &str) {
+        let error = Some(format!("the former version's lock is held: {by}"));
+        let mut inner = self.lock();
+        if inner.error != error {
+            tracing::info!(
+                by,
+                "the former version's lock is held; not taking the lease"
+            );
+            inner.error = error;
+        }
     }
 
     /// Notes the answer's error. Lost races are none. Logged when it is another than before.

@@ -11,6 +11,8 @@ struct Link {
     dead: Arc<AtomicBool>,
     answers_lost: Arc<AtomicBool>,
     delay_ms: Arc<AtomicU64>,
+    /// The former version's lock, and how often it was looked at.
+    legacy: Arc<Mutex<(Option<Value>, u32)>>,
     /// Who has ended.
     ended: Arc<Mutex<Vec<String>>>,
 }
@@ -26,6 +28,12 @@ impl LeaseApi for Link {
             std::future::pending::<()>().await;
         }
         answer
+    }
+
+    async fn legacy(&self, _: &LegacyLock) -> Result<Option<Value>, Error> {
+        let mut legacy = self.legacy.lock().unwrap();
+        legacy.1 += 1;
+        Ok(legacy.0.clone())
     }
 
     async fn has_ended(&self, holder: &str) -> bool {
@@ -46,11 +54,14 @@ struct Node {
 }
 
 fn node(server: &Arc<Mutex<Server>>, identity: &str) -> Node {
+    node_with(server, ElectionOptions::new("ns", "a", identity))
+}
+
+fn node_with(server: &Arc<Mutex<Server>>, options: ElectionOptions) -> Node {
     let link = Link {
         server: Arc::clone(server),
         ..Link::default()
     };
-    let options = ElectionOptions::new("ns", "a", identity);
     let (desk, watch, fence) = Desk::new();
     let shutdown = Shutdown::new();
     let status = Arc::clone(&desk.status);
@@ -104,6 +115,41 @@ async fn two() -> (Node, Node) {
     );
     assert!(b.status.readiness().unwrap().contains("the lease names a"));
     (a, b)
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_leads_while_replicas_of_a_former_version_hold_their_lock() {
+    let server = Arc::new(Mutex::new(Server::default()));
+    let options = ElectionOptions {
+        migrate_from: Some("configmaps/mainstay".parse().unwrap()),
+        ..ElectionOptions::new("ns", "a", "new")
+    };
+    let record = |renewed: u32| {
+        let record = format!(
+            r#"{{"holderIdentity": "old", "leaseDurationSeconds": 15, "renewTime": "{renewed}"}}"#
+        );
+        json!({"metadata": {"annotations": {"control-plane.alpha.kubernetes.io/leader": record}}})
+    };
+    let node = node_with(&server, options);
+    // Before its first look.
+    node.link.legacy.lock().unwrap().0 = Some(record(0));
+    for renewed in 1..60 {
+        sleep(Duration::from_secs(1)).await;
+        assert!(!node.leads(), "after {renewed} s");
+        node.link.legacy.lock().unwrap().0 = Some(record(renewed));
+    }
+    let why = node.status.debug()["error"].to_string();
+    assert!(why.contains("configmaps/mainstay: old"), "{why}");
+    // It ends.
+    let took = until_true(Duration::from_secs(20), || node.leads()).await;
+    assert!((14..17).contains(&took.as_secs()), "{took:?}");
+    // From then on it is not asked for.
+    let looks = node.link.legacy.lock().unwrap().1;
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(node.link.legacy.lock().unwrap().1, looks);
+    assert_eq!(node.watch.current(), Leadership::Leader { term: 1 });
+    node.shutdown.trigger();
+    node.task.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -197,6 +197,22 @@ impl Machine {
         }
     }
 
+    /// Whether `request` takes the lease, rather than looks at it or renews it.
+    pub(super) fn takes(&self, request: &Request) -> bool {
+        let renews = self.missing.is_none()
+            && self
+                .seen
+                .as_ref()
+                .is_some_and(|seen| self.is_ours(&seen.lease.spec));
+        *request != Request::Get && !renews
+    }
+
+    /// Does not send the request that takes the lease, and looks again later.
+    pub(super) fn hold_back(&mut self, now: Instant) {
+        self.look = true;
+        self.next = self.later(now);
+    }
+
     /// The answer to the request that was sent at `sent`.
     pub(super) fn answer(
         &mut self,

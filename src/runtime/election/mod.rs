@@ -10,6 +10,7 @@
 
 mod drive;
 mod holder;
+mod legacy;
 mod machine;
 mod options;
 mod record;
@@ -28,6 +29,7 @@ use super::health::Health;
 use super::shutdown::Shutdown;
 use crate::client::{Client, Fence, FenceKeeper};
 use drive::{Desk, Status};
+pub use legacy::LegacyLock;
 use machine::Machine;
 pub use options::ElectionOptions;
 
