@@ -7,6 +7,9 @@
 //! covers clocks that run at different speeds. No wall clock is read. Nobody waits for a holder whose
 //! end is proven: a process that has ended sends nothing.
 
+#[path = "succession.rs"]
+mod succession;
+
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -18,9 +21,6 @@ use crate::client::Jitter;
 
 /// Renewals and looks are spread over ± this part of their interval.
 pub(super) const JITTER: f64 = 0.2;
-
-/// A leader that has missed so many renewals, or renews that much more rarely, is asked after.
-const LATE: u32 = 3;
 
 /// A request to the API server.
 #[derive(Clone, Debug, PartialEq)]
@@ -197,22 +197,6 @@ impl Machine {
         }
     }
 
-    /// Whether `request` takes the lease, rather than looks at it or renews it.
-    pub(super) fn takes(&self, request: &Request) -> bool {
-        let renews = self.missing.is_none()
-            && self
-                .seen
-                .as_ref()
-                .is_some_and(|seen| self.is_ours(&seen.lease.spec));
-        *request != Request::Get && !renews
-    }
-
-    /// Does not send the request that takes the lease, and looks again later.
-    pub(super) fn hold_back(&mut self, now: Instant) {
-        self.look = true;
-        self.next = self.later(now);
-    }
-
     /// The answer to the request that was sent at `sent`.
     pub(super) fn answer(
         &mut self,
@@ -260,28 +244,6 @@ impl Machine {
     pub(super) fn stop(&mut self) -> bool {
         self.lose();
         self.claim.is_some()
-    }
-
-    /// The holder that has not renewed for long enough to ask whether it has ended.
-    pub(super) fn suspect(&self, now: Instant) -> Option<&Record> {
-        let seen = self.seen.as_ref().filter(|_| self.missing.is_none())?;
-        let record = &seen.lease.spec;
-        let others = self.held.is_none() && !self.is_ours(record) && !record.holder().is_empty();
-        let late = now >= seen.changed + self.options.renew_interval * LATE;
-        (others && late).then_some(record)
-    }
-
-    /// The process that holds the lease by `record` was seen to have ended: nobody writes under it any
-    /// more, and the lease is free unless somebody has taken it meanwhile.
-    pub(super) fn ended(&mut self, now: Instant, record: &Record) {
-        let same = |seen: &Seen| {
-            let now_held = &seen.lease.spec;
-            now_held.holder() == record.holder() && now_held.acquire_time == record.acquire_time
-        };
-        if self.seen.as_ref().is_some_and(same) && self.held.is_none() && self.missing.is_none() {
-            self.look = false;
-            self.next = now;
-        }
     }
 
     fn saw(&mut self, now: Instant, lease: Lease) {

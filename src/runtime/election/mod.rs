@@ -199,15 +199,15 @@ impl Elector {
         let jitter = environment.jitter();
         let machine = Machine::new(self.options.clone(), jitter, Instant::now());
         let api = drive::Remote::new(self.client, &self.options);
-        drive::run(
+        let run = drive::run(
             &api,
             machine,
             &self.options,
             &environment,
             self.desk,
             &shutdown,
-        )
-        .await;
+        );
+        Box::pin(run).await;
     }
 }
 
