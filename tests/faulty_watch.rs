@@ -184,7 +184,7 @@ async fn write(client: &Client, chance: &mut Jitter) {
 
 fn scope() -> Scope {
     Scope {
-        namespace: Some("default".to_owned()),
+        namespaces: ["default".to_owned()].into(),
         label_selector: Some(format!("{LABEL}=yes")),
         field_selector: None,
     }

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use crate::client::{ClientOptions, ConfigSource};
 use crate::operator::instances::Access;
 use crate::operator::{self, Options, ProcessOptions, RunError};
-use crate::runtime::{ElectionOptions, LogFormat, init_tracing};
+use crate::runtime::{ElectionOptions, LegacyLock, LogFormat, init_tracing};
 
 /// Flags of `mainstay run`. Each can be set by the environment variable that its help names.
 #[derive(Debug, Args)]
@@ -20,9 +20,9 @@ pub(super) struct RunArgs {
     /// Context of the kubeconfig (default: its current context)
     #[arg(long)]
     context: Option<String>,
-    /// Work in this namespace only (default: in all)
-    #[arg(long, env = "MAINSTAY_NAMESPACE")]
-    namespace: Option<String>,
+    /// Work in this namespace only; several times, or with commas, in these (default: in all)
+    #[arg(long, env = "MAINSTAY_NAMESPACE", value_delimiter = ',', value_parser = namespace)]
+    namespace: Vec<String>,
     /// Address of /livez, /readyz, /leaderz and /metrics
     #[arg(long, env = "MAINSTAY_LISTEN", default_value = "0.0.0.0:8080")]
     listen: SocketAddr,
@@ -57,6 +57,10 @@ pub(super) struct RunArgs {
     /// Seconds between renewals
     #[arg(long, env = "MAINSTAY_RENEW_INTERVAL", default_value_t = 1.0, value_parser = positive)]
     renew_interval: f64,
+    /// Lock of a former version, configmaps/NAME or endpoints/NAME in the Lease's namespace: nobody
+    /// leads while it is held
+    #[arg(long, env = "MAINSTAY_LEADER_ELECT_MIGRATE_FROM")]
+    leader_elect_migrate_from: Option<LegacyLock>,
     /// Seconds that running reconciles may take to finish on SIGTERM
     #[arg(long, env = "MAINSTAY_SHUTDOWN_GRACE", default_value_t = 25.0, value_parser = positive)]
     shutdown_grace: f64,
@@ -87,6 +91,22 @@ enum Format {
     Json,
 }
 
+/// A name that Kubernetes takes for a namespace (RFC 1123 label).
+fn namespace(text: &str) -> Result<String, String> {
+    let clean = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if text.is_empty()
+        || text.len() > 63
+        || !text.bytes().all(clean)
+        || text.starts_with('-')
+        || text.ends_with('-')
+    {
+        return Err(
+            "no name of a namespace: up to 63 of a-z, 0-9 and -, no - at either end".into(),
+        );
+    }
+    Ok(text.to_owned())
+}
+
 fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
@@ -103,7 +123,9 @@ pub(super) async fn run(args: RunArgs) -> Result<(), RunError> {
     if args.stop_with_stdin {
         std::thread::spawn(super::stop_with_stdin);
     }
-    let identity = identity();
+    let (identity, succeeds_itself) = identity();
+    let pod_namespace = std::env::var("POD_NAMESPACE").ok();
+    let pod_namespace = pod_namespace.filter(|namespace| !namespace.is_empty());
     let version = env!("CARGO_PKG_VERSION");
     operator::run(ProcessOptions {
         source: ConfigSource {
@@ -119,9 +141,12 @@ pub(super) async fn run(args: RunArgs) -> Result<(), RunError> {
             ..ClientOptions::default()
         },
         operator: Options {
-            namespace: args.namespace,
+            namespaces: args.namespace.into_iter().collect(),
             workers: usize::from(args.workers),
             election: ElectionOptions {
+                succeeds_itself,
+                pod_namespace: pod_namespace.unwrap_or_else(|| args.lease_namespace.clone()),
+                migrate_from: args.leader_elect_migrate_from,
                 namespace: args.lease_namespace,
                 name: args.lease_name,
                 identity,
@@ -137,24 +162,33 @@ pub(super) async fn run(args: RunArgs) -> Result<(), RunError> {
     .await
 }
 
-/// Names this process in the Lease: the pod and its UID, or host and process.
-fn identity() -> String {
+/// Names this process in the Lease: the pod and its UID, or host and process. And whether whoever had
+/// this name before has ended: a container's first process begins when its last one is gone, and
+/// another process in the pod gets a name of its own.
+fn identity() -> (String, bool) {
     let var = |name| {
         std::env::var(name)
             .ok()
             .filter(|value: &String| !value.is_empty())
     };
     if let (Some(pod), Some(uid)) = (var("POD_NAME"), var("POD_UID")) {
-        return format!("{pod}_{uid}");
+        if std::process::id() == 1 {
+            return (format!("{pod}_{uid}"), true);
+        }
+        return (unique(&format!("{pod}_{uid}")), false);
     }
     let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
     let host = match host.trim() {
         "" => "local",
         host => host,
     };
+    (unique(host), false)
+}
+
+fn unique(place: &str) -> String {
     // A process ID may come back after a restart; the start time makes the name its own.
     let started = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |since| since.as_millis());
-    format!("{host}_{}_{started}", std::process::id())
+    format!("{place}_{}_{started}", std::process::id())
 }

@@ -50,8 +50,8 @@ pub use jitter::Jitter;
 pub use options::{ClientOptions, DeleteOptions, ListOptions, Patch, WatchOptions};
 pub use raw::{RawBody, RawRequest, RawResponse};
 pub use resource::{
-    CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, EVENT, LEASE, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD,
-    POD_DISRUPTION_BUDGET, Resource, SECRET, SERVICE,
+    CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, ENDPOINTS, EVENT, LEASE, NAMESPACE,
+    PERSISTENT_VOLUME_CLAIM, POD, POD_DISRUPTION_BUDGET, Resource, SECRET, SERVICE,
 };
 pub use secret::Secret;
 pub use telemetry::CLIENT_METRICS;

@@ -75,6 +75,8 @@ const fn core(kind: &'static str, plural: &'static str) -> Resource {
 pub const POD: Resource = core("Pod", "pods");
 /// `v1` Secret.
 pub const SECRET: Resource = core("Secret", "secrets");
+/// `v1` Endpoints.
+pub const ENDPOINTS: Resource = core("Endpoints", "endpoints");
 /// `v1` ConfigMap.
 pub const CONFIG_MAP: Resource = core("ConfigMap", "configmaps");
 /// `v1` Service.

@@ -13,7 +13,7 @@ use super::instances::{Instances, Voices};
 use super::kinds::Cluster;
 use crate::client::Fence;
 use crate::metric::{Page, metric_table};
-use crate::runtime::{Leadership, LeadershipWatch, ObjectKey, Store};
+use crate::runtime::{Health, Leadership, LeadershipWatch, ObjectKey, Store};
 
 // `leader_election_master_status` is client-go's (component-base/metrics/prometheus/clientgo).
 metric_table! {
@@ -91,12 +91,12 @@ impl Moves {
 /// Writes the operator's metrics.
 pub(super) struct Figures {
     /// Name of the Lease.
-    pub(super) lease: String,
-    pub(super) leadership: LeadershipWatch,
-    pub(super) fence: Fence,
-    pub(super) clusters: Store<Cluster>,
-    pub(super) instances: Arc<Instances>,
-    pub(super) moves: Moves,
+    lease: String,
+    leadership: LeadershipWatch,
+    fence: Fence,
+    clusters: Store<Cluster>,
+    instances: Arc<Instances>,
+    moves: Moves,
 }
 
 /// One cluster at this moment.
@@ -107,8 +107,33 @@ struct Seen {
 }
 
 impl Figures {
-    /// Writes them.
-    pub(super) fn write(&self, page: &mut Page) {
+    /// Of where they come from; `lease` is the name of the Lease.
+    #[must_use]
+    pub(super) fn new(
+        lease: String,
+        leadership: &LeadershipWatch,
+        fence: Fence,
+        clusters: &Store<Cluster>,
+        instances: &Arc<Instances>,
+    ) -> Self {
+        Self {
+            lease,
+            leadership: leadership.clone(),
+            fence,
+            clusters: clusters.clone(),
+            instances: Arc::clone(instances),
+            moves: Moves::default(),
+        }
+    }
+
+    /// Has them on each page of metrics. Returns where moves of primaries are to be counted.
+    pub(super) fn export(self, health: &Health) -> Moves {
+        let moves = self.moves.clone();
+        health.exporter(move |page| self.write(page));
+        moves
+    }
+
+    fn write(&self, page: &mut Page) {
         let leads = matches!(self.leadership.current(), Leadership::Leader { .. });
         let mut status = page.family(OPERATOR_METRICS, LEADER_ELECTION);
         status.sample(&[&self.lease], f64::from(u8::from(leads)));

@@ -9,6 +9,7 @@ mod children;
 pub mod instances;
 pub mod kinds;
 mod metric;
+mod notes;
 pub mod observe;
 pub mod plan;
 mod process;

@@ -2,13 +2,16 @@
 
 use std::net::SocketAddr;
 
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
 
 use super::metric::OPERATOR_METRICS;
 use super::service::{Operator, Options, RunError};
 use crate::client::{CLIENT_METRICS, Client, ClientOptions, Config, ConfigSource};
 use crate::metric::Metric;
-use crate::runtime::{Health, PROCESS_METRICS, RUNTIME_METRICS, Shutdown, Telemetry};
+use crate::runtime::{Health, PROCESS_METRICS, RUNTIME_METRICS, Shutdown, Tasks, Telemetry};
 
 /// How the process is to run.
 #[derive(Clone, Debug)]
@@ -50,21 +53,36 @@ pub async fn run(options: ProcessOptions) -> Result<(), RunError> {
     let client = Client::new(config, options.client)?;
     let operator = Operator::new(client.clone(), options.operator, &health)?;
 
-    // Probes answer before anything else is up.
-    let last = Shutdown::new();
-    let probes = tokio::spawn(health.serve(
-        listener,
-        telemetry,
-        Some(operator.leadership()),
-        last.clone(),
-    ));
+    // Probes answer before anything else is up, and until all else has stopped.
+    let leadership = Some(operator.leadership());
+    health.debug("process".to_owned(), process_state());
+    let mut probes = Tasks::new();
+    probes.spawn("probes", |stop| {
+        health.serve(listener, telemetry, leadership, stop)
+    });
     check_access(&client, &options.source, in_cluster).await?;
-
-    let left = operator.run(stop).await?;
-    last.trigger();
-    let _ = probes.await;
+    let left = tokio::select! {
+        biased;
+        left = operator.run(stop) => left?,
+        ended = probes.ended() => return Err(RunError::TaskEnded(ended)),
+    };
+    probes.stop().await;
     tracing::info!(left, "stopped");
     Ok(())
+}
+
+/// For `/debug/state`, which is answered on another runtime than this one.
+fn process_state() -> impl Fn() -> Value {
+    let (started, runtime) = (Instant::now(), Handle::current());
+    move || {
+        let metrics = runtime.metrics();
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "uptimeSeconds": started.elapsed().as_secs_f64(),
+            "threads": metrics.num_workers(),
+            "tasks": metrics.num_alive_tasks(),
+        })
+    }
 }
 
 /// Whether we are let in. Outside a cluster a person waits for the answer; inside, an API server

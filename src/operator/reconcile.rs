@@ -1,7 +1,7 @@
 //! The imperative shell: reads what is known, asks for a plan, carries it out, looks again.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -10,25 +10,22 @@ use super::act::Actor;
 use super::children::Children;
 use super::instances::{Address, Instances};
 use super::kinds::{Cluster, Pod, Secret, VolumeClaim};
-use super::metric::Moves;
+use super::notes::Notes;
 use super::observe::{Now, Observed};
-use super::plan::{Note, Plan, plan};
+use super::plan::{self, Note, Plan, plan};
 use super::resources::{self, CLUSTER_LABEL};
 use super::stores::Stores;
-use crate::api::{MYSQL_CLUSTER, Phase};
 use crate::client::Environment;
 use crate::instance::AppAccount;
 use crate::runtime::{
-    EventRecorder, EventType, Leadership, LeadershipWatch, Meta, NotSynced, ObjectKey, ObjectRef,
-    Outcome, Pairs, ReconcileError, Reconciler,
+    EventType, Leadership, LeadershipWatch, Meta, NotSynced, ObjectKey, Outcome, Pairs,
+    ReconcileError, Reconciler,
 };
 
 /// Steps of one reconcile before it yields its worker: a failover takes about six.
 const MAX_STEPS: usize = 20;
 /// A child that the API server refuses is tried again after this, unless something changes before.
 const PROBLEM_RETRY: Duration = Duration::from_secs(30);
-/// The same note about a cluster is not repeated within this.
-const NOTE_INTERVAL: Duration = Duration::from_mins(10);
 
 /// Keeps MySQLClusters as their specs say.
 pub(super) struct ClusterReconciler {
@@ -36,12 +33,9 @@ pub(super) struct ClusterReconciler {
     instances: Arc<Instances>,
     children: Children,
     actor: Actor,
-    events: EventRecorder,
+    notes: Notes,
     leadership: LeadershipWatch,
     environment: Environment,
-    moves: Moves,
-    /// Notes published lately, to say each thing once. Bounded by `NOTE_INTERVAL`.
-    noted: Mutex<HashMap<(ObjectKey, String), Instant>>,
 }
 
 impl ClusterReconciler {
@@ -52,7 +46,7 @@ impl ClusterReconciler {
         instances: Arc<Instances>,
         children: Children,
         actor: Actor,
-        events: EventRecorder,
+        notes: Notes,
         leadership: LeadershipWatch,
         environment: Environment,
     ) -> Self {
@@ -61,18 +55,10 @@ impl ClusterReconciler {
             instances,
             children,
             actor,
-            events,
+            notes,
             leadership,
             environment,
-            moves: Moves::default(),
-            noted: Mutex::default(),
         }
-    }
-
-    /// Counts there how often primaries move.
-    #[must_use]
-    pub(super) fn counting(self, moves: Moves) -> Self {
-        Self { moves, ..self }
     }
 
     /// What is known of `cluster` at this moment.
@@ -142,7 +128,7 @@ impl ClusterReconciler {
             // must outlive it (volumes, accounts) has no owner.
             self.instances.forget(key);
             self.children.forget(key);
-            self.moves.forget(key);
+            self.notes.forget(key);
             return Ok(None);
         };
         if cluster.metadata.is_terminating() {
@@ -194,7 +180,8 @@ impl ClusterReconciler {
             if step.record_changed {
                 // On record before anything is done.
                 cluster = self.actor.write_status(&cluster, &step).await?;
-                self.publish(&cluster, before.phase, &step, &step.notes);
+                self.notes
+                    .publish(&cluster, before.phase, &step, &step.notes);
                 if step.clear_promote {
                     let metadata = self.actor.clear_promote(&cluster).await?;
                     update(&mut cluster, metadata)?;
@@ -215,7 +202,7 @@ impl ClusterReconciler {
                         text: format!("the application's account can't be made: {why}"),
                     }),
             );
-            self.publish(&cluster, before.phase, &step, &notes);
+            self.notes.publish(&cluster, before.phase, &step, &notes);
             if let Some(refused) = done.problem {
                 problem = Some(refused);
                 templates.clear(); // not again in this run
@@ -254,44 +241,31 @@ impl ClusterReconciler {
         Ok(outcome)
     }
 
-    fn publish(&self, cluster: &Cluster, before: Phase, step: &Plan, notes: &[Note]) {
-        let meta = &cluster.metadata;
-        let about = ObjectRef {
-            resource: MYSQL_CLUSTER,
-            namespace: meta.namespace.to_string(),
-            name: meta.name.to_string(),
-            uid: meta.uid.to_string(),
+    async fn say_stalled(&self, key: &ObjectKey, why: &str) -> Result<(), ReconcileError> {
+        let Some((cluster, _)) = self.begin(key).await? else {
+            return Ok(());
         };
-        let phase = phase_note(before, step);
-        for note in notes.iter().chain(&phase) {
-            self.moves.happened(&meta.key(), note.reason);
-            if self.is_news(&meta.key(), note) {
-                tracing::info!(cluster = %meta.key(), reason = note.reason, "{}", note.text);
-                self.events.publish(
-                    &about,
-                    note.kind,
-                    note.reason,
-                    "Reconcile",
-                    note.text.clone(),
-                );
-            }
+        let mut status = cluster.status.clone();
+        let now = Now {
+            instant: Instant::now(),
+            wall: self.environment.now(),
+        };
+        plan::stall(&mut status, cluster.metadata.generation, why, now);
+        let plan = Plan {
+            status,
+            ..Plan::default()
+        };
+        if plan.status != cluster.status {
+            self.actor.write_status(&cluster, &plan).await?;
         }
-    }
-
-    fn is_news(&self, key: &ObjectKey, note: &Note) -> bool {
-        let now = Instant::now();
-        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
-        noted.retain(|_, at| now.duration_since(*at) < NOTE_INTERVAL);
-        let id = (key.clone(), format!("{} {}", note.reason, note.text));
-        match note.reason {
-            // These happen anew each time, in the same words.
-            "Running"
-            | "FailoverCompleted"
-            | "SwitchoverCompleted"
-            | "FailoverStarted"
-            | "SwitchoverStarted" => true,
-            _ => noted.insert(id, now).is_none(),
-        }
+        let note = Note {
+            kind: EventType::Warning,
+            reason: "Stalled",
+            text: why.to_owned(),
+        };
+        self.notes
+            .publish(&cluster, plan.status.phase, &plan, &[note]);
+        Ok(())
     }
 }
 
@@ -304,32 +278,15 @@ fn update(cluster: &mut Cluster, metadata: Meta) -> Result<(), ReconcileError> {
     Ok(())
 }
 
-/// What a change of phase is worth telling.
-fn phase_note(before: Phase, step: &Plan) -> Option<Note> {
-    let after = step.status.phase;
-    if before == after {
-        return None;
-    }
-    let (kind, reason) = match after {
-        Phase::Running => (EventType::Normal, "Running"),
-        Phase::Degraded => (EventType::Warning, "Degraded"),
-        Phase::Unavailable => (EventType::Warning, "Unavailable"),
-        Phase::Offline => (EventType::Normal, "Offline"),
-        Phase::Paused => (EventType::Normal, "Paused"),
-        Phase::Pending | Phase::Bootstrapping | Phase::FailingOver | Phase::SwitchingOver => {
-            return None;
-        }
-    };
-    Some(Note {
-        kind,
-        reason,
-        text: step.status.reason.clone(),
-    })
-}
-
 impl Reconciler for ClusterReconciler {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
         self.run(key).await
+    }
+
+    async fn stalled(&self, key: &ObjectKey, why: &str) {
+        if let Err(error) = self.say_stalled(key, why).await {
+            tracing::debug!(%error, "it can't be said on the object that it is stalled");
+        }
     }
 }
 

@@ -1,33 +1,35 @@
 //! The operator proper: what is started in which order, and stopped in the reverse. It needs a client
 //! and nothing else of the process, so that several run in one (tests, the simulation).
 
-use std::future::Future;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
+use futures_util::FutureExt as _;
 
 use super::act::Actor;
 use super::children::Children;
 use super::instances::{Access, Direct, InstanceDial, Instances};
 use super::kinds::{Cluster, ConfigMap, Pod, PodDisruptionBudget, Secret, Service, VolumeClaim};
 use super::metric::{Figures, Moves};
+use super::notes::Notes;
 use super::reconcile::ClusterReconciler;
 use super::resources::{CLUSTER_LABEL, MANAGED_SELECTOR};
 use super::stores::Stores;
 use crate::client::{Client, ConfigError, Error, Fence};
 use crate::runtime::{
-    Change, Controller, ControllerOptions, ElectionOptions, Elector, EventRecorder, Health, Kind,
-    Leadership, LeadershipWatch, ListWatch, Meta, ObjectKey, Pause, Priority, Queue, Scope,
-    Shutdown, Store,
+    Change, Controller, ControllerOptions, ElectionOptions, Elector, Ended, EventRecorder, Health,
+    Kind, Leadership, LeadershipWatch, ListWatch, Meta, ObjectKey, Pause, Priority, Queue, Scope,
+    Shutdown, Store, Tasks, panic_message,
 };
 
 /// How the operator is to run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Namespace to work in; `None` for all.
-    pub namespace: Option<String>,
+    /// Namespaces to work in; none for all.
+    pub namespaces: BTreeSet<String>,
     /// Reconciles at a time.
     pub workers: usize,
     /// The Lease.
@@ -71,8 +73,8 @@ pub enum RunError {
     #[error("{0}")]
     Setup(String),
     /// A task that must live as long as the process ended.
-    #[error("{0} ended unexpectedly")]
-    TaskEnded(&'static str),
+    #[error("{0}")]
+    TaskEnded(Ended),
 }
 
 /// A reconcile's deadline: a promotion's commands and an API server at its slowest fit in.
@@ -142,33 +144,27 @@ impl Operator {
             leadership,
             fence,
         } = self;
+        // Caches first: what reads them waits for them. The queue is closed until this replica leads.
         let stores = Stores::new();
         let queue = Queue::new("mysqlcluster", client.environment());
         queue.pause(Pause::Standby);
-        let watches_stop = Shutdown::new();
-        let watches = start_watches(&client, &options, &stores, &queue, &health, &watches_stop);
+        let mut caches = Tasks::new();
+        start_watches(&client, &options, &stores, &queue, &health, &mut caches);
 
         let fenced = client.with_fence(fence.clone());
-        let (events, writer) =
+        let (recorder, writer) =
             EventRecorder::new(fenced.clone(), "mainstay", &options.election.identity);
-        let events_stop = Shutdown::new();
-        let events_task = tokio::spawn(writer.run(events_stop.clone()));
+        let mut events = Tasks::new();
+        events.spawn("event writer", |stop| writer.run(stop));
 
         let wake = queue.clone();
         let wake = move |key| wake.add(key, Priority::High);
         let access = options.instance_access;
         let instances = Instances::new(fenced.clone(), fence.clone(), access, dial, wake);
         let instances = Arc::new(instances);
-        let moves = Moves::default();
-        let figures = Figures {
-            lease: options.election.name.clone(),
-            leadership: leadership.clone(),
-            fence,
-            clusters: stores.clusters.clone(),
-            instances: instances.clone(),
-            moves: moves.clone(),
-        };
-        health.exporter(move |page| figures.write(page));
+        let lease = options.election.name.clone();
+        let figures = Figures::new(lease, &leadership, fence, &stores.clusters, &instances);
+        let moves = figures.export(&health);
         let image = &options.operator_image;
         let children = || Children::new(fenced.clone(), stores.clone(), image.clone());
         let reconciler = ClusterReconciler::new(
@@ -181,18 +177,32 @@ impl Operator {
                 instances.clone(),
                 Arc::new(children()),
             ),
-            events,
+            Notes::new(recorder, moves.clone()),
             leadership.clone(),
             client.environment().clone(),
-        )
-        .counting(moves.clone());
+        );
+
+        let mut election = Tasks::new();
+        election.spawn("elector", |stop| elector.run(stop));
+        let mut following = Tasks::new();
+        let (ours, watched) = (queue.clone(), Arc::clone(&instances));
+        following.spawn("leadership", |stop| async move {
+            tokio::select! {
+                biased;
+                () = stop.triggered() => {}
+                () = lead(leadership, stores, ours, watched, moves) => {}
+            }
+        });
+
         let breaker = client.breaker();
         if let Some(breaker) = breaker.clone() {
+            let state = breaker.clone();
+            health.debug("breaker".to_owned(), move || state.to_string().into());
             health.readiness("breaker".to_owned(), move || Ok(breaker.to_string()));
         }
         let controller = Controller::new(
             "mysqlcluster",
-            queue.clone(),
+            queue,
             Arc::new(reconciler),
             ControllerOptions {
                 workers: options.workers,
@@ -201,39 +211,39 @@ impl Operator {
                 // A pod that fails is a change of a child, and rarely the first of its burst: a
                 // failover must not wait for a window.
                 window: Duration::ZERO,
+                ..ControllerOptions::default()
             },
         )
         .with_health(&health)
         .with_breaker(breaker);
-        let mut controller = tokio::spawn(controller.run(stop, options.shutdown_grace));
-        let elector_stop = Shutdown::new();
-        let mut elector = tokio::spawn(elector.run(elector_stop.clone()));
-        let mut leading = tokio::spawn(lead(leadership, stores, queue, instances, moves));
+        let workers = AssertUnwindSafe(controller.run(stop, options.shutdown_grace));
         let identity = options.election.identity;
         tracing::info!(server = client.server(), identity, "started");
 
-        // A task that dies ends the process with its name; it would be a process that looks alive.
-        let left = tokio::select! {
+        // A task that dies ends the process with its name: it would look alive, and not do its work.
+        let ended = tokio::select! {
             biased;
-            left = &mut controller => left.map_err(|_| RunError::TaskEnded("controller"))?,
-            _ = &mut elector => return Err(RunError::TaskEnded("elector")),
-            _ = &mut leading => return Err(RunError::TaskEnded("leadership task")),
+            left = workers.catch_unwind() => left.map_err(|panic| Ended {
+                task: "workers".to_owned(),
+                why: panic_message(&*panic),
+            }),
+            ended = caches.ended() => Err(ended),
+            ended = events.ended() => Err(ended),
+            ended = election.ended() => Err(ended),
+            ended = following.ended() => Err(ended),
+            ended = instances.ended() => Err(ended),
         };
-        // The controller ends only on the stop signal, drained. Then Events, lease, watches.
-        leading.abort();
-        finish(&events_stop, events_task).await;
-        finish(&elector_stop, elector).await;
-        watches_stop.trigger();
-        for watch in watches {
-            let _ = watch.await;
+        let left = ended.map_err(RunError::TaskEnded)?;
+
+        // The workers end only on the stop signal, drained. Then, in the reverse order of the start:
+        // nobody is told to begin anew, what happened is told, the lease is free, caches end.
+        for layer in [following, events, election, caches] {
+            for died in layer.stop().await {
+                tracing::warn!(%died, "while stopping");
+            }
         }
         Ok(left)
     }
-}
-
-async fn finish(stop: &Shutdown, task: JoinHandle<()>) {
-    stop.trigger();
-    let _ = task.await;
 }
 
 /// Works only while leading: the queue hands out keys once the caches hold their first lists.
@@ -279,10 +289,10 @@ fn start_watches(
     stores: &Stores,
     queue: &Queue,
     health: &Health,
-    stop: &Shutdown,
-) -> Vec<JoinHandle<()>> {
+    tasks: &mut Tasks,
+) {
     let all = Scope {
-        namespace: options.namespace.clone(),
+        namespaces: options.namespaces.clone(),
         ..Scope::default()
     };
     let ours = Scope {
@@ -295,26 +305,22 @@ fn start_watches(
             clusters.add(key, priority);
         }
     };
-    let watch = Watches {
+    let watch = ListWatch::new(client.clone(), all, stores.clusters.clone(), on_cluster);
+    let watch = watch.with_health(health);
+    tasks.spawn("watch of mysqlclusters", |stop| watch.run(stop));
+    let mut watches = Watches {
         client,
         scope: &ours,
         queue,
         health,
-        stop,
+        tasks,
     };
-    vec![
-        tokio::spawn(
-            ListWatch::new(client.clone(), all, stores.clusters.clone(), on_cluster)
-                .with_health(health)
-                .run(stop.clone()),
-        ),
-        tokio::spawn(watch.children::<Pod>(&stores.pods)),
-        tokio::spawn(watch.children::<Secret>(&stores.secrets)),
-        tokio::spawn(watch.children::<Service>(&stores.services)),
-        tokio::spawn(watch.children::<ConfigMap>(&stores.config_maps)),
-        tokio::spawn(watch.children::<PodDisruptionBudget>(&stores.budgets)),
-        tokio::spawn(watch.children::<VolumeClaim>(&stores.volumes)),
-    ]
+    watches.children::<Pod>(&stores.pods);
+    watches.children::<Secret>(&stores.secrets);
+    watches.children::<Service>(&stores.services);
+    watches.children::<ConfigMap>(&stores.config_maps);
+    watches.children::<PodDisruptionBudget>(&stores.budgets);
+    watches.children::<VolumeClaim>(&stores.volumes);
 }
 
 struct Watches<'a> {
@@ -322,11 +328,11 @@ struct Watches<'a> {
     scope: &'a Scope,
     queue: &'a Queue,
     health: &'a Health,
-    stop: &'a Shutdown,
+    tasks: &'a mut Tasks,
 }
 
 impl Watches<'_> {
-    fn children<K: Kind>(&self, store: &Store<K>) -> impl Future<Output = ()> + Send + use<K> {
+    fn children<K: Kind>(&mut self, store: &Store<K>) {
         let queue = self.queue.clone();
         let handler = move |change: Change<K>| {
             let object = match &change {
@@ -337,14 +343,10 @@ impl Watches<'_> {
                 queue.add(key, Priority::Normal);
             }
         };
-        ListWatch::new(
-            self.client.clone(),
-            self.scope.clone(),
-            store.clone(),
-            handler,
-        )
-        .with_health(self.health)
-        .run(self.stop.clone())
+        let (client, scope) = (self.client.clone(), self.scope.clone());
+        let watch = ListWatch::new(client, scope, store.clone(), handler).with_health(self.health);
+        let name = format!("watch of {}", K::RESOURCE.plural);
+        self.tasks.spawn(name, |stop| watch.run(stop));
     }
 }
 

@@ -1,5 +1,7 @@
 //! The runtime's metrics.
 
+use metrics::Gauge;
+
 use crate::metric::{metric_table, start_at_zero};
 
 // The workqueue names and meanings are client-go's (component-base/metrics/prometheus/workqueue).
@@ -76,6 +78,13 @@ pub(super) fn begin_watch(kind: &'static str) {
 pub(super) fn begin_election() {
     let names = [LEADER_TRANSITIONS, LEASE_REQUESTS];
     start_at_zero(RUNTIME_METRICS, &names, &[]);
+}
+
+/// This replica leads in `term` from now on, or with 0 does not.
+pub(super) fn leadership_changed(leader: &Gauge, in_term: &Gauge, term: u64) {
+    leader.set(if term > 0 { 1.0 } else { 0.0 });
+    in_term.set(term as f64);
+    metrics::counter!(LEADER_TRANSITIONS).increment(1);
 }
 
 /// Counters of a recorder of Events.

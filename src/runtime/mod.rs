@@ -8,7 +8,7 @@
 //!   and a [`Source`] adds keys that no watch tells of;
 //! - [`Elector`] lets at most one process write at any time;
 //! - [`Health`] and [`Telemetry`] say how all of it does, whatever hangs;
-//! - [`EventRecorder`] tells people, and [`Shutdown`] stops everything.
+//! - [`EventRecorder`] tells people, [`Tasks`] owns what runs, and [`Shutdown`] stops everything.
 
 mod backoff;
 mod controller;
@@ -24,6 +24,7 @@ mod server;
 mod shutdown;
 pub mod sources;
 mod store;
+mod tasks;
 mod telemetry;
 #[cfg(test)]
 mod testing;
@@ -31,9 +32,9 @@ mod time;
 mod watch;
 
 pub use controller::{Controller, ControllerOptions, Outcome, ReconcileError, Reconciler};
-pub use election::{ElectionOptions, Elector, Leadership, LeadershipWatch};
+pub use election::{ElectionOptions, Elector, Leadership, LeadershipWatch, LegacyLock};
 pub use events::{EventRecorder, EventType, EventWriter, ObjectRef};
-pub use health::Health;
+pub use health::{Check, Health};
 pub use metric::RUNTIME_METRICS;
 pub(crate) use object::kind;
 pub use object::{
@@ -44,5 +45,7 @@ pub use queue::{Finish, Item, Pause, Priority, Queue};
 pub use shutdown::Shutdown;
 pub use sources::Source;
 pub use store::{IndexedBy, NotSynced, Objects, ObjectsIntoIter, Store};
+pub(crate) use tasks::panic_message;
+pub use tasks::{Ended, Tasks};
 pub use telemetry::{LogFormat, Telemetry, init_tracing, log_to_file};
 pub use watch::{Change, ListWatch, Scope};

@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use super::election::{Leadership, LeadershipWatch};
-use super::health::{Health, Report};
+use super::health::{Health, Report, report};
 use super::metric::{self, RUNTIME_METRICS};
 use super::shutdown::Shutdown;
 use super::telemetry::Telemetry;
@@ -31,6 +31,8 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often the main runtime proves that it runs, and samples are folded into histograms.
 const HEARTBEAT: Duration = Duration::from_secs(2);
+/// How long `/debug/state` may take: it looks at every key.
+const STATE_LIMIT: Duration = Duration::from_secs(5);
 /// Without a heartbeat for so long the main runtime counts as stuck.
 const HEARTBEAT_LIMIT: Duration = Duration::from_secs(30);
 
@@ -135,8 +137,8 @@ async fn accept(listener: &TcpListener, state: &Arc<State>) {
 
 async fn connection(stream: TcpStream, state: Arc<State>) {
     let service = service_fn(move |request: Request<Incoming>| {
-        let response = respond(&state, request.method(), request.uri());
-        async move { Ok::<_, Infallible>(response) }
+        let state = Arc::clone(&state);
+        async move { Ok::<_, Infallible>(respond(&state, request.method(), request.uri()).await) }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -148,7 +150,7 @@ async fn connection(stream: TcpStream, state: Arc<State>) {
     }
 }
 
-fn respond(state: &State, method: &Method, uri: &http::Uri) -> Response<Full<Bytes>> {
+async fn respond(state: &State, method: &Method, uri: &http::Uri) -> Response<Full<Bytes>> {
     if method != Method::GET && method != Method::HEAD {
         return text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned());
     }
@@ -158,8 +160,16 @@ fn respond(state: &State, method: &Method, uri: &http::Uri) -> Response<Full<Byt
             .any(|part| part == "verbose" || part.starts_with("verbose="))
     });
     match uri.path() {
-        "/livez" => probe("livez", &state.health.live(), verbose),
-        "/readyz" => probe("readyz", &state.health.ready(), verbose),
+        "/livez" => probe(
+            "livez",
+            &report(state.health.liveness_checks()).await,
+            verbose,
+        ),
+        "/readyz" => probe(
+            "readyz",
+            &report(state.health.readiness_checks()).await,
+            verbose,
+        ),
         "/leaderz" => leader(state.leadership.as_ref().map(LeadershipWatch::current)),
         "/metrics" => {
             state.health.collect();
@@ -167,9 +177,10 @@ fn respond(state: &State, method: &Method, uri: &http::Uri) -> Response<Full<Byt
             state.health.export(&mut page);
             text(StatusCode::OK, page.into_text())
         }
+        "/debug/state" => debug_state(state).await,
         _ => text(
             StatusCode::NOT_FOUND,
-            "/livez /readyz /leaderz /metrics\n".to_owned(),
+            "/livez /readyz /leaderz /metrics /debug/state\n".to_owned(),
         ),
     }
 }
@@ -187,6 +198,28 @@ fn probe(name: &str, report: &Report, verbose: bool) -> Response<Full<Bytes>> {
         (false, false) => format!("{}{name} check {verdict}\n", report.failed),
     };
     text(status, body)
+}
+
+/// What every part says of itself, JSON.
+async fn debug_state(state: &State) -> Response<Full<Bytes>> {
+    let health = state.health.clone();
+    let looking = tokio::task::spawn_blocking(move || health.state());
+    match tokio::time::timeout(STATE_LIMIT, looking).await {
+        Ok(Ok(state)) => {
+            let mut response = text(StatusCode::OK, format!("{state:#}\n"));
+            let json = header::HeaderValue::from_static("application/json");
+            response.headers_mut().insert(header::CONTENT_TYPE, json);
+            response
+        }
+        Ok(Err(error)) => text(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("a part can't say how it is: {error}\n"),
+        ),
+        Err(_) => text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("a part does not say within {STATE_LIMIT:?} how it is\n"),
+        ),
+    }
 }
 
 fn leader(leadership: Option<Leadership>) -> Response<Full<Bytes>> {
@@ -278,6 +311,7 @@ mod tests {
             let value = (value > 0).then_some(value as f64);
             page.one(RUNTIME_METRICS, metric::LEADER, value);
         });
+        health.debug("queue".to_owned(), || serde_json::json!({"ready": 3}));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (telemetry, _recorder) = Telemetry::detached().unwrap();
@@ -317,6 +351,9 @@ mod tests {
             "what is gone leaves nothing: {body}"
         );
         assert_eq!(get(address, "/nothing").0, 404);
+        let (status, body) = get(address, "/debug/state");
+        let state: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((status, &state["queue"]["ready"]), (200, &3.into()));
 
         shutdown.trigger();
         served.await.unwrap();

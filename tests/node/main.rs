@@ -3,6 +3,7 @@
 //! mysqld.
 
 use std::{
+    collections::BTreeSet,
     fmt::Write as _,
     path::{Path, PathBuf},
     sync::Arc,
@@ -78,7 +79,7 @@ impl World {
             .await
             .unwrap();
         let options = Options {
-            namespace: None,
+            namespaces: BTreeSet::new(),
             workers: 4,
             election: ElectionOptions::new(NS, "mainstay", "operator-0"),
             shutdown_grace: Duration::from_secs(5),

@@ -8,9 +8,12 @@ mod transport;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::future::Future;
 use std::ops::Bound::{Excluded, Unbounded};
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::FutureExt as _;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -21,7 +24,8 @@ pub use self::transport::{Access, Address, CommandFailure};
 use super::observe::{Sight, Suspicion};
 use crate::client::{Client, Fence};
 use crate::instance::{Command, InstancePhase, InstanceStatus};
-use crate::runtime::ObjectKey;
+use crate::runtime::{Ended, ObjectKey, panic_message};
+use crate::sync::watch as watch_channel;
 
 /// Standing watches on all instances of the clusters that this operator works on.
 pub struct Instances {
@@ -38,6 +42,8 @@ struct Shared {
     wake: Box<dyn Fn(ObjectKey) + Send + Sync>,
     /// By pod key. Held for map operations only.
     entries: Mutex<BTreeMap<ObjectKey, Entry>>,
+    /// The first watch that ended on its own.
+    ended: watch_channel::Sender<Option<Ended>>,
 }
 
 struct Entry {
@@ -84,6 +90,7 @@ impl Instances {
                 dial,
                 wake: Box::new(wake),
                 entries: Mutex::new(BTreeMap::new()),
+                ended: watch_channel::Sender::new(None),
             }),
         }
     }
@@ -124,7 +131,8 @@ impl Instances {
                 sight.read_at = previous.sight.read_at;
                 sight.status.clone_from(&previous.sight.status);
             }
-            let task = tokio::spawn(watch::run(self.shared.clone(), key.clone(), line.clone()));
+            let watch = watch::run(self.shared.clone(), key.clone(), line.clone());
+            let task = tokio::spawn(self.shared.clone().contain(key.clone(), watch));
             entries.insert(
                 key,
                 Entry {
@@ -143,6 +151,19 @@ impl Instances {
         self.shared
             .lock()
             .retain(|_, entry| entry.cluster != *cluster);
+    }
+
+    /// Waits for a watch that ends on its own: from then on its instance would look as it last was, or
+    /// silent.
+    pub async fn ended(&self) -> Ended {
+        let mut ended = self.shared.ended.subscribe();
+        loop {
+            if let Some(ended) = ended.borrow_and_update().clone() {
+                return ended;
+            }
+            // The sender lives in `self`.
+            let _ = ended.changed().await;
+        }
     }
 
     /// End all watches.
@@ -255,6 +276,16 @@ impl Voices {
 }
 
 impl Shared {
+    /// Runs a watch, which ends only by being aborted.
+    async fn contain(self: Arc<Self>, pod: ObjectKey, watch: impl Future<Output = ()>) {
+        let why = match AssertUnwindSafe(watch).catch_unwind().await {
+            Ok(()) => "it returned".to_owned(),
+            Err(panic) => format!("it panicked: {}", panic_message(&*panic)),
+        };
+        let task = format!("watch of instance {pod}");
+        self.ended.send_replace(Some(Ended { task, why }));
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<ObjectKey, Entry>> {
         // The map is whole after each operation, whoever panicked.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)

@@ -18,6 +18,8 @@ mod view;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+pub(super) use self::status::stall;
+
 use self::primary::Handover;
 use self::view::View;
 use super::kinds::Cluster;

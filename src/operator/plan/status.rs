@@ -8,6 +8,11 @@ use crate::operator::kinds::{Cluster, Pod};
 use crate::operator::observe::Now;
 use crate::operator::resources;
 
+const TRUE: &str = "True";
+
+/// The condition that says that nothing comes of the cluster as it is.
+const STALLED: &str = "Stalled";
+
 /// What the rest of the plan found.
 #[derive(Debug)]
 pub(super) struct Situation<'a> {
@@ -164,7 +169,7 @@ fn conditions(
             status.reason.clone(),
         ),
         (
-            "Stalled",
+            STALLED,
             stalled,
             if stalled { "InvalidSpec" } else { "SpecUsable" }.to_owned(),
             situation
@@ -191,6 +196,30 @@ fn conditions(
             }
         })
         .collect()
+}
+
+/// Says in `status` that no reconcile succeeds, and `why`. The next one that does computes it anew.
+pub(in crate::operator) fn stall(
+    status: &mut MySQLClusterStatus,
+    generation: i64,
+    why: &str,
+    now: Now,
+) {
+    let conditions = &mut status.conditions;
+    let before = conditions.iter().find(|c| c.kind == STALLED);
+    let since = before
+        .filter(|c| c.status == TRUE)
+        .map(|c| c.last_transition_time.clone());
+    let stalled = Condition {
+        kind: STALLED.to_owned(),
+        status: TRUE.to_owned(),
+        reason: "ReconcileFails".to_owned(),
+        message: why.to_owned(),
+        last_transition_time: since.unwrap_or_else(|| rfc3339(now)),
+        observed_generation: generation,
+    };
+    conditions.retain(|c| c.kind != STALLED);
+    conditions.push(stalled);
 }
 
 /// Whole seconds, as Kubernetes writes times.

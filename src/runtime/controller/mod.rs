@@ -4,8 +4,8 @@
 //! ignores its deadline is named by the liveness check.
 
 mod slots;
+mod stall;
 
-use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -25,6 +25,7 @@ use super::queue::{Finish, Pause, Queue};
 use super::shutdown::Shutdown;
 use super::sources::Source;
 use super::store::NotSynced;
+use super::tasks::panic_message;
 use crate::client::{self, BreakerState, BreakerWatch, Environment};
 use slots::Slots;
 
@@ -43,7 +44,8 @@ pub enum ReconcileError {
     /// It may succeed later: tried again after a backoff.
     #[error("{0}")]
     Transient(String),
-    /// It can't succeed as things are: no retry until something changes.
+    /// It can't succeed as things are: no retry until something changes. Its object is told at once
+    /// that it is [`stalled`](Reconciler::stalled).
     #[error("{0}")]
     Permanent(String),
     /// It lost an optimistic write: tried again at once, a few times.
@@ -88,6 +90,15 @@ pub trait Reconciler: Send + Sync + 'static {
         &self,
         key: &ObjectKey,
     ) -> impl Future<Output = Result<Outcome, ReconcileError>> + Send;
+
+    /// Says on the object that nothing comes of it, and `why`. Called after a run that failed for good,
+    /// or when all runs have failed for [`ControllerOptions::stalled_after`], and then after each
+    /// further one that fails; no run of that key is under way. What it can't say now is said the next
+    /// time. A run that succeeds takes it back.
+    fn stalled(&self, key: &ObjectKey, why: &str) -> impl Future<Output = ()> + Send {
+        let _ = (key, why);
+        std::future::ready(())
+    }
 }
 
 /// Settings of a [`Controller`].
@@ -97,6 +108,9 @@ pub struct ControllerOptions {
     pub workers: usize,
     /// How long a run may take.
     pub deadline: Duration,
+    /// A key whose runs have all failed for so long is [`stalled`](Reconciler::stalled). It is tried
+    /// again by its backoff, which by then is as rare as a resync (16 min at most), and on any change.
+    pub stalled_after: Duration,
     /// Chance for the runs' trace ids.
     pub environment: Environment,
     /// The coalescing window: a change below [`Priority::High`](super::Priority::High) runs no sooner
@@ -114,6 +128,8 @@ impl Default for ControllerOptions {
         Self {
             workers: 8,
             deadline: Duration::from_mins(2),
+            // As a Deployment's progressDeadlineSeconds.
+            stalled_after: Duration::from_mins(10),
             environment: Environment::system(),
             window: Duration::ZERO,
         }
@@ -196,6 +212,12 @@ impl<R: Reconciler> Controller<R> {
         });
         let queue = pool.queue.clone();
         health.collector(move || queue.measure());
+        let (queue, slots) = (pool.queue.clone(), Arc::clone(&pool.slots));
+        health.debug(format!("queue-{}", pool.name), move || {
+            let mut state = queue.debug();
+            state["running"] = slots.debug(Instant::now());
+            state
+        });
         self
     }
 
@@ -265,6 +287,9 @@ impl<R: Reconciler> Pool<R> {
             Ok(Err(panic)) => Run::Panicked(panic_message(&*panic)),
             Err(_) => Run::TimedOut,
         };
+        if let Some(why) = self.stall(key, &run) {
+            self.tell_stalled(key, &why).await;
+        }
         self.slots.end(slot);
         let worked = started.elapsed();
         duration.record(worked.as_secs_f64());
@@ -332,13 +357,6 @@ async fn join(workers: &mut JoinSet<()>) {
             std::panic::resume_unwind(error.into_panic());
         }
     }
-}
-
-fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a panic without a message")
-        .to_owned()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::runtime::ObjectKey;
@@ -38,6 +39,16 @@ impl Slots {
             .flatten()
             .map(|(key, _)| key.to_string())
             .collect()
+    }
+
+    /// The keys that run, and for how many seconds.
+    pub(super) fn debug(&self, now: Instant) -> Value {
+        let slots = self.lock();
+        let running = slots.iter().flatten().map(|(key, since)| {
+            let ran = now.saturating_duration_since(*since);
+            json!({"key": key.to_string(), "seconds": ran.as_secs_f64()})
+        });
+        running.collect()
     }
 
     /// Fails when a run ignores its deadline, and names it.

@@ -13,6 +13,7 @@ fn key(name: &str) -> ObjectKey {
 #[derive(Default)]
 struct Scripted {
     runs: Mutex<Vec<(String, Instant)>>,
+    stalls: Mutex<Vec<(String, String, Instant)>>,
     hang: Notify,
 }
 
@@ -48,6 +49,12 @@ impl Reconciler for Scripted {
             }
             _ => Ok(Outcome::Done),
         }
+    }
+
+    async fn stalled(&self, key: &ObjectKey, why: &str) {
+        let stall = (key.name.to_string(), why.to_owned(), Instant::now());
+        self.stalls.lock().unwrap().push(stall);
+        assert!(&*key.name != "panic", "contained as well");
     }
 }
 
@@ -98,6 +105,56 @@ async fn a_panic_a_failure_and_a_requeue_concern_their_key_only() {
         let runs = test.reconciler.runs(failing).len();
         assert!(runs >= 12, "{failing}: {runs}");
     }
+    test.shutdown.trigger();
+    test.run.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_whose_runs_go_on_failing_is_told_and_tried_now_and_then() {
+    let test = start(4, Duration::from_secs(1));
+    let begun = Instant::now();
+    for name in ["panic", "transient", "permanent", "hang", "fine"] {
+        test.queue.add(key(name), Priority::Normal);
+    }
+    tokio::time::sleep(Duration::from_hours(3)).await;
+    let stalls = |of: &str| -> Vec<(String, Duration)> {
+        let stalls = test.reconciler.stalls.lock().unwrap();
+        let of = stalls.iter().filter(|(name, ..)| name == of);
+        of.map(|(_, why, at)| (why.clone(), *at - begun)).collect()
+    };
+    for (failing, why) in [
+        ("transient", ": not now"),
+        ("panic", ": a reconcile panicked: seen in a test"),
+        ("hang", ": a reconcile took longer than 30s"),
+    ] {
+        let stalls = stalls(failing);
+        let (said, first) = &stalls[0];
+        assert!(said.ends_with(why), "{said}");
+        assert!(
+            (10..27).contains(&(first.as_secs() / 60)),
+            "{failing}: {first:?}"
+        );
+        // Ten minutes of backoff, then none is longer than 16 min.
+        let runs = test.reconciler.runs(failing);
+        let gap = |runs: &[Instant]| runs[1] - runs[0];
+        let longest = runs.windows(2).map(gap).max().unwrap();
+        assert!(longest < Duration::from_mins(17), "{failing}: {longest:?}");
+        assert!(
+            stalls.len() >= 9 && runs.len() < 60,
+            "{failing}: {}",
+            runs.len()
+        );
+    }
+    assert_eq!(stalls("permanent").len(), 1, "at once, and once");
+    assert!(stalls("permanent")[0].1 < Duration::from_secs(1));
+    assert!(stalls("fine").is_empty());
+
+    // What is stalled wakes on a change.
+    let runs = test.reconciler.runs("transient").len();
+    test.queue.add(key("transient"), Priority::Normal);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(test.reconciler.runs("transient").len(), runs + 1);
+    assert_eq!(test.queue.failing_for(&key("fine")), None);
     test.shutdown.trigger();
     test.run.await.unwrap();
 }

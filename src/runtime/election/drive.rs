@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use crate::sync::watch;
 use metrics::Gauge;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::machine::{Machine, Request};
 use super::record::Lease;
-use super::{ElectionOptions, Leadership, LeadershipWatch, Published, publish};
-use crate::client::{Client, Environment, Error, Fence, FenceKeeper, LEASE};
+use super::{
+    ElectionOptions, Leadership, LeadershipWatch, LegacyLock, Published, holder, legacy, publish,
+};
+use crate::client::{Client, Environment, Error, Fence, FenceKeeper, LEASE, POD};
 use crate::runtime::Shutdown;
 use crate::runtime::metric;
 use crate::runtime::time::micro_time;
@@ -26,6 +29,15 @@ const STUCK_AFTER: Duration = Duration::from_mins(1);
 /// The Lease at an API server. Tests fake it.
 pub(super) trait LeaseApi: Send + Sync {
     fn send(&self, request: &Request) -> impl Future<Output = Result<Lease, Error>> + Send;
+
+    /// The object of the former version's lock, if it exists.
+    fn legacy(
+        &self,
+        lock: &LegacyLock,
+    ) -> impl Future<Output = Result<Option<Value>, Error>> + Send;
+
+    /// Whether the process of that identity is proven to have ended.
+    fn has_ended(&self, holder: &str) -> impl Future<Output = bool> + Send;
 }
 
 /// The Lease behind the client.
@@ -33,6 +45,7 @@ pub(super) struct Remote {
     client: Client,
     namespace: String,
     name: String,
+    pod_namespace: String,
 }
 
 impl Remote {
@@ -41,6 +54,7 @@ impl Remote {
             client,
             namespace: options.namespace.clone(),
             name: options.name.clone(),
+            pod_namespace: options.pod_namespace.clone(),
         }
     }
 }
@@ -58,6 +72,28 @@ impl LeaseApi for Remote {
             }
         }
     }
+
+    async fn legacy(&self, lock: &LegacyLock) -> Result<Option<Value>, Error> {
+        let namespace = Some(self.namespace.as_str());
+        match self.client.get(lock.resource, namespace, &lock.name).await {
+            Err(error) if error.is_not_found() => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
+    async fn has_ended(&self, holder: &str) -> bool {
+        let Some((pod, uid)) = holder::pod(holder) else {
+            return false;
+        };
+        let namespace = Some(self.pod_namespace.as_str());
+        match self.client.get(POD, namespace, pod).await {
+            Ok(pod) => holder::has_ended(&pod, uid),
+            Err(error) => {
+                tracing::debug!(holder, %error, "it can't be seen whether the leader has ended");
+                false
+            }
+        }
+    }
 }
 
 /// Where the elector reports.
@@ -72,7 +108,6 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) fn new() -> (Self, LeadershipWatch, Fence) {
-        metric::begin_election();
         let (keeper, fence) = FenceKeeper::new();
         let (readers, published) = watch::channel(Published::START);
         let (raise, raised) = watch::channel(0);
@@ -87,6 +122,11 @@ impl Desk {
         (desk, LeadershipWatch { published, raise }, fence)
     }
 
+    /// What readers see.
+    pub(super) fn published(&self) -> watch::Receiver<Published> {
+        self.readers.subscribe()
+    }
+
     fn tell(&self, machine: &Machine) {
         self.status.tick();
         if !publish(machine, &self.fence, &self.readers) {
@@ -97,9 +137,7 @@ impl Desk {
             Leadership::Leader { term } => term,
             Leadership::Unknown | Leadership::Standby { .. } => 0,
         };
-        self.leader.set(if term > 0 { 1.0 } else { 0.0 });
-        self.term.set(term as f64);
-        metrics::counter!(metric::LEADER_TRANSITIONS).increment(1);
+        metric::leadership_changed(&self.leader, &self.term, term);
         tracing::info!(%leadership, "leadership changed");
         self.status.leadership(leadership);
     }
@@ -120,7 +158,7 @@ pub(super) async fn run<A: LeaseApi>(
     tokio::select! {
         biased;
         () = shutdown.triggered() => {}
-        () = campaign(api, &mut machine, environment, &mut desk, limit) => {}
+        () = campaign(api, &mut machine, options, environment, &mut desk, limit) => {}
     }
     let release = machine.stop();
     desk.tell(&machine);
@@ -140,10 +178,12 @@ pub(super) async fn run<A: LeaseApi>(
 async fn campaign<A: LeaseApi>(
     api: &A,
     machine: &mut Machine,
+    options: &ElectionOptions,
     environment: &Environment,
     desk: &mut Desk,
     limit: Duration,
 ) {
+    let mut former = legacy::Seen::default();
     loop {
         machine.expire(Instant::now());
         desk.tell(machine);
@@ -160,6 +200,26 @@ async fn campaign<A: LeaseApi>(
             }
             continue;
         };
+        if let Some(lock) = options
+            .migrate_from
+            .as_ref()
+            .filter(|_| machine.takes(&request))
+        {
+            let read = timeout(limit, api.legacy(lock)).await;
+            let holder = match read {
+                Ok(Ok(object)) => {
+                    former.holder(Instant::now(), object.as_ref(), options.lease_duration)
+                }
+                // It is not known to be free.
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(_) => Some(format!("no answer within {limit:?}")),
+            };
+            if let Some(holder) = holder {
+                desk.status.held_back(&format!("{lock}: {holder}"));
+                machine.hold_back(Instant::now());
+                continue;
+            }
+        }
         // Before the request leaves: leadership is counted from here.
         let sent = Instant::now();
         let call = send(api, &request, limit);
@@ -177,6 +237,14 @@ async fn campaign<A: LeaseApi>(
         };
         desk.status.answered(answer.as_ref().err());
         machine.answer(Instant::now(), sent, &request, answer);
+        if let Some(record) = machine.suspect(Instant::now()).cloned() {
+            // Expiry is not to be missed for it.
+            let looking = timeout(options.renew_interval, api.has_ended(record.holder()));
+            if looking.await.unwrap_or(false) {
+                tracing::info!(holder = record.holder(), "the leader has ended");
+                machine.ended(Instant::now(), &record);
+            }
+        }
     }
 }
 
@@ -258,6 +326,19 @@ impl Status {
         self.lock().leadership = leadership;
     }
 
+    /// Notes that the former version's lock is held. Logged when it is by another than before.
+    fn held_back(&self, by: &str) {
+        let error = Some(format!("the former version's lock is held: {by}"));
+        let mut inner = self.lock();
+        if inner.error != error {
+            tracing::info!(
+                by,
+                "the former version's lock is held; not taking the lease"
+            );
+            inner.error = error;
+        }
+    }
+
     /// Notes the answer's error. Lost races are none. Logged when it is another than before.
     fn answered(&self, error: Option<&Error>) {
         let routine = |error: &&Error| {
@@ -288,6 +369,13 @@ impl Status {
             Leadership::Unknown => Err(format!("{}{error}", inner.leadership)),
             known => Ok(format!("{known}{error}")),
         }
+    }
+
+    /// For people.
+    pub(super) fn debug(&self) -> Value {
+        let inner = self.lock();
+        let idle = Instant::now().saturating_duration_since(inner.tick);
+        json!({"lastActivitySeconds": idle.as_secs_f64(), "error": inner.error})
     }
 
     /// Alive: the elector does something, be it in vain.

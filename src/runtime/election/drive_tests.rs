@@ -11,6 +11,10 @@ struct Link {
     dead: Arc<AtomicBool>,
     answers_lost: Arc<AtomicBool>,
     delay_ms: Arc<AtomicU64>,
+    /// The former version's lock, and how often it was looked at.
+    legacy: Arc<Mutex<(Option<Value>, u32)>>,
+    /// Who has ended.
+    ended: Arc<Mutex<Vec<String>>>,
 }
 
 impl LeaseApi for Link {
@@ -25,6 +29,19 @@ impl LeaseApi for Link {
         }
         answer
     }
+
+    async fn legacy(&self, _: &LegacyLock) -> Result<Option<Value>, Error> {
+        let mut legacy = self.legacy.lock().unwrap();
+        legacy.1 += 1;
+        Ok(legacy.0.clone())
+    }
+
+    async fn has_ended(&self, holder: &str) -> bool {
+        if self.dead.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+        self.ended.lock().unwrap().iter().any(|gone| gone == holder)
+    }
 }
 
 struct Node {
@@ -37,11 +54,14 @@ struct Node {
 }
 
 fn node(server: &Arc<Mutex<Server>>, identity: &str) -> Node {
+    node_with(server, ElectionOptions::new("ns", "a", identity))
+}
+
+fn node_with(server: &Arc<Mutex<Server>>, options: ElectionOptions) -> Node {
     let link = Link {
         server: Arc::clone(server),
         ..Link::default()
     };
-    let options = ElectionOptions::new("ns", "a", identity);
     let (desk, watch, fence) = Desk::new();
     let shutdown = Shutdown::new();
     let status = Arc::clone(&desk.status);
@@ -95,6 +115,55 @@ async fn two() -> (Node, Node) {
     );
     assert!(b.status.readiness().unwrap().contains("the lease names a"));
     (a, b)
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_leads_while_replicas_of_a_former_version_hold_their_lock() {
+    let server = Arc::new(Mutex::new(Server::default()));
+    let options = ElectionOptions {
+        migrate_from: Some("configmaps/mainstay".parse().unwrap()),
+        ..ElectionOptions::new("ns", "a", "new")
+    };
+    let record = |renewed: u32| {
+        let record = format!(
+            r#"{{"holderIdentity": "old", "leaseDurationSeconds": 15, "renewTime": "{renewed}"}}"#
+        );
+        json!({"metadata": {"annotations": {"control-plane.alpha.kubernetes.io/leader": record}}})
+    };
+    let node = node_with(&server, options);
+    // Before its first look.
+    node.link.legacy.lock().unwrap().0 = Some(record(0));
+    for renewed in 1..60 {
+        sleep(Duration::from_secs(1)).await;
+        assert!(!node.leads(), "after {renewed} s");
+        node.link.legacy.lock().unwrap().0 = Some(record(renewed));
+    }
+    let why = node.status.debug()["error"].to_string();
+    assert!(why.contains("configmaps/mainstay: old"), "{why}");
+    // It ends.
+    let took = until_true(Duration::from_secs(20), || node.leads()).await;
+    assert!((14..17).contains(&took.as_secs()), "{took:?}");
+    // From then on it is not asked for.
+    let looks = node.link.legacy.lock().unwrap().1;
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(node.link.legacy.lock().unwrap().1, looks);
+    assert_eq!(node.watch.current(), Leadership::Leader { term: 1 });
+    node.shutdown.trigger();
+    node.task.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_pod_is_seen_to_have_ended_is_replaced_at_once() {
+    for seen in [true, false] {
+        let (a, b) = two().await;
+        a.task.abort();
+        if seen {
+            b.link.ended.lock().unwrap().push("a".to_owned());
+        }
+        let took = until_true(Duration::from_secs(20), || b.leads()).await;
+        let expected = if seen { 2..5 } else { 14..17 };
+        assert!(expected.contains(&took.as_secs()), "{seen}: {took:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,11 @@
 //! successful renewal + duration − margin. Another takes the lease only once it has seen the record
 //! unchanged for the whole duration of the holder, on its own clock, and only with the version that
 //! it saw; so no renewal came between, and the last one was sent before that wait began. The margin
-//! covers clocks that run at different speeds. No wall clock is read.
+//! covers clocks that run at different speeds. No wall clock is read. Nobody waits for a holder whose
+//! end is proven: a process that has ended sends nothing.
+
+#[path = "succession.rs"]
+mod succession;
 
 use std::time::Duration;
 
@@ -250,7 +254,10 @@ impl Machine {
             self.next = now;
             return;
         }
-        let (free, expiry) = (seen.lease.spec.holder().is_empty(), self.expiry(seen));
+        let holder = seen.lease.spec.holder();
+        let free =
+            holder.is_empty() || self.options.succeeds_itself && holder == self.options.identity;
+        let expiry = self.expiry(seen);
         self.lose();
         if changed {
             // None of our writes on their way can land any more: they carry an older version.

@@ -94,6 +94,59 @@ fn linkerd2_10823_the_lease_is_made_on_demand_and_of_two_creators_one_wins() {
 }
 
 #[test]
+fn nobody_waits_for_a_holder_whose_end_is_proven_unless_it_renewed_meanwhile() {
+    let mut bench = Bench::new();
+    let (mut a, mut b) = (bench.elector("a"), bench.elector("b"));
+    assert!(bench.lead(&mut a, SECOND));
+    bench.exchange(&mut b);
+    assert!(b.suspect(bench.now).is_none(), "it has just renewed");
+    bench.now += 3 * SECOND;
+    let record = b.suspect(bench.now).unwrap().clone();
+    b.ended(bench.now, &record);
+    assert_eq!(bench.exchange(&mut b), "update");
+    assert!(leads(&b, 2), "long before it expires");
+
+    // Of the next leader, what was proven does not hold: it is another process of that name.
+    let mut c = bench.elector("c");
+    bench.exchange(&mut c);
+    bench.now += 3 * SECOND;
+    let record = c.suspect(bench.now).unwrap().clone();
+    let mut again = bench.server.lease.clone().unwrap();
+    again.spec.acquire_time = Some("later".to_owned());
+    bench.server.put(again);
+    c.ended(bench.now, &record);
+    assert_eq!(bench.exchange(&mut c), "update");
+    assert!(!leads(&c, 3), "it lost the write, and looks");
+    assert_eq!(bench.exchange(&mut c), "get");
+    c.ended(bench.now, &record);
+    assert!(!bench.lead(&mut c, 10 * SECOND));
+}
+
+#[test]
+fn the_first_process_of_a_pod_does_not_wait_for_its_predecessor_and_no_other_does_so() {
+    let mut bench = Bench::new();
+    for (succeeds_itself, waits) in [(true, false), (false, true)] {
+        let options = ElectionOptions {
+            succeeds_itself,
+            ..ElectionOptions::new("ns", "a", "pod_uid")
+        };
+        let elector = |now| Machine::new(options.clone(), Jitter::seeded(1), now);
+        bench.server = Server::default();
+        let mut before = elector(bench.now);
+        assert!(bench.lead(&mut before, SECOND));
+        let mut after = elector(bench.now);
+        bench.now += SECOND;
+        assert_eq!(bench.lead(&mut after, 10 * SECOND), !waits);
+        if !waits {
+            assert!(leads(&after, 2), "in a term of its own");
+            let exchanges = [bench.exchange(&mut before), bench.exchange(&mut before)];
+            assert_eq!(exchanges, ["update", "get"]);
+            assert_eq!(before.fence(), None, "should it live after all");
+        }
+    }
+}
+
+#[test]
 fn a_leader_only_updates_and_its_fence_counts_from_sending() {
     let mut bench = Bench::new();
     let mut a = bench.elector("a");

@@ -9,6 +9,8 @@
 //! server, until its fence closes (12.5 s with the defaults). The term is there for that: see [`LeadershipWatch::raise_term`].
 
 mod drive;
+mod holder;
+mod legacy;
 mod machine;
 mod options;
 mod record;
@@ -27,6 +29,7 @@ use super::health::Health;
 use super::shutdown::Shutdown;
 use crate::client::{Client, Fence, FenceKeeper};
 use drive::{Desk, Status};
+pub use legacy::LegacyLock;
 use machine::Machine;
 pub use options::ElectionOptions;
 
@@ -150,6 +153,7 @@ impl Elector {
         options: ElectionOptions,
     ) -> Result<(Self, LeadershipWatch, Fence), String> {
         options.validate()?;
+        super::metric::begin_election();
         let (desk, watch, fence) = Desk::new();
         let elector = Self {
             client: election_lane,
@@ -165,6 +169,25 @@ impl Elector {
     pub fn with_health(self, health: &Health) -> Self {
         let (ready, live) = (Arc::clone(&self.desk.status), Arc::clone(&self.desk.status));
         health.readiness("election".to_owned(), move || Status::readiness(&ready));
+        let (status, published) = (Arc::clone(&self.desk.status), self.desk.published());
+        health.debug("election".to_owned(), move || {
+            let published = published.borrow().clone();
+            let now = Instant::now();
+            let left = published
+                .until
+                .map(|until| until.saturating_duration_since(now));
+            let mut state = status.debug();
+            let (term, holder) = match published.at(now) {
+                Leadership::Leader { term } => (Some(term), None),
+                Leadership::Standby { holder } => (None, Some(holder)),
+                Leadership::Unknown => (None, None),
+            };
+            state["leading"] = term.is_some().into();
+            state["term"] = term.into();
+            state["holder"] = holder.into();
+            state["mayWriteForSeconds"] = left.map(|left| left.as_secs_f64()).into();
+            state
+        });
         health.liveness("election".to_owned(), move || Status::liveness(&live));
         self
     }
@@ -177,15 +200,15 @@ impl Elector {
         let jitter = environment.jitter();
         let machine = Machine::new(self.options.clone(), jitter, Instant::now());
         let api = drive::Remote::new(self.client, &self.options);
-        drive::run(
+        let run = drive::run(
             &api,
             machine,
             &self.options,
             &environment,
             self.desk,
             &shutdown,
-        )
-        .await;
+        );
+        Box::pin(run).await;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::LegacyLock;
 use super::machine::JITTER;
 
 /// Settings of an election.
@@ -13,6 +14,14 @@ pub struct ElectionOptions {
     pub name: String,
     /// Who this process is in the Lease; unique, such as the pod's name and UID.
     pub identity: String,
+    /// Whether a process that held the lease under this identity has certainly ended before this one
+    /// began, as the first process of a pod's container has: then nobody need wait for it.
+    pub succeeds_itself: bool,
+    /// Namespace of the pods that identities `NAME_UID` name.
+    pub pod_namespace: String,
+    /// The lock of a former version, which nobody must hold when the Lease is taken. It is not looked at
+    /// afterwards: replicas that use it must end, and not wait for their turn.
+    pub migrate_from: Option<LegacyLock>,
     /// How long others wait after the last renewal that they saw. Whole seconds.
     pub lease_duration: Duration,
     /// A leader that could not renew for so long gives up.
@@ -37,6 +46,9 @@ impl ElectionOptions {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             identity: identity.to_owned(),
+            succeeds_itself: false,
+            pod_namespace: namespace.to_owned(),
+            migrate_from: None,
             lease_duration: Self::LEASE_DURATION,
             renew_deadline: Self::RENEW_DEADLINE,
             renew_interval: Self::RENEW_INTERVAL,

@@ -30,6 +30,8 @@ enum Event {
     Answer(Result<Lease, Error>),
     /// Stops in its tracks for so long: a frozen process.
     Freeze(Ms),
+    /// Ends, and another process of the same name begins.
+    Restart,
 }
 
 struct Elector {
@@ -43,6 +45,9 @@ struct Elector {
     /// Its next scheduled wake-up; older ones are void.
     wake: u64,
     frozen_until: Ms,
+    /// Whether it has ended: its kubelet says so.
+    ended: bool,
+    options: ElectionOptions,
 }
 
 impl Elector {
@@ -76,6 +81,10 @@ struct World {
     faults: bool,
     /// Term and elector of every leadership seen.
     terms: Vec<(u64, usize)>,
+    /// How often an elector was told that the holder has ended.
+    proofs: u64,
+    /// Whether electors end. One that begins has never seen the Lease.
+    restarts: bool,
     /// Whether terms must grow. Who makes a deleted Lease anew may have missed the last terms;
     /// `raise_term` is for that.
     terms_grow: bool,
@@ -87,15 +96,20 @@ impl World {
         let electors = (0..electors)
             .map(|i| {
                 let start = Instant::now() + Duration::from_secs(chance.bits() % 100_000);
-                let options = ElectionOptions::new("ns", "a", &format!("e{i}"));
+                let options = ElectionOptions {
+                    succeeds_itself: true,
+                    ..ElectionOptions::new("ns", "a", &format!("e{i}"))
+                };
                 Elector {
-                    machine: Machine::new(options, Jitter::seeded(chance.bits()), start),
+                    machine: Machine::new(options.clone(), Jitter::seeded(chance.bits()), start),
                     speed: [0.95, 1.0, 1.05][i % 3],
                     wall_offset: [0, 3_600_000, -3_600_000][i % 3],
                     start,
                     pending: None,
                     wake: 0,
                     frozen_until: 0,
+                    ended: false,
+                    options,
                 }
             })
             .collect();
@@ -110,6 +124,8 @@ impl World {
             faults: true,
             terms: Vec::new(),
             terms_grow: true,
+            proofs: 0,
+            restarts: true,
         };
         for i in 0..world.electors.len() {
             world.wake(i, 0);
@@ -170,6 +186,14 @@ impl World {
                 }
             }
             Event::Freeze(length) => self.electors[i].frozen_until = at + length,
+            Event::Restart => {
+                let seed = self.chance.bits();
+                let elector = &mut self.electors[i];
+                let (options, local) = (elector.options.clone(), elector.local(at));
+                elector.machine = Machine::new(options, Jitter::seeded(seed), local);
+                elector.ended = false;
+                self.wake(i, at);
+            }
         }
         self.check(i)
     }
@@ -180,6 +204,16 @@ impl World {
             let length = self.chance.bits() % 60_000;
             self.at(now, i, 0, Event::Freeze(length));
         }
+        if self.restarts && self.one_in(100) {
+            // What it has sent is still under way.
+            let length = self.chance.bits() % 30_000;
+            let elector = &mut self.electors[i];
+            (elector.ended, elector.pending) = (true, None);
+            elector.machine.stop();
+            self.at(now + length, i, 0, Event::Restart);
+            return;
+        }
+        self.ask_after_holder(i);
         let elector = &mut self.electors[i];
         let local = elector.local(now);
         elector.machine.expire(local);
@@ -206,6 +240,22 @@ impl World {
             number,
             Event::Answer(Err(timed_out())),
         );
+    }
+
+    /// What the holder's pod shows.
+    fn ask_after_holder(&mut self, i: usize) {
+        let local = self.electors[i].local(self.now);
+        let Some(record) = self.electors[i].machine.suspect(local).cloned() else {
+            return;
+        };
+        let holder = self
+            .electors
+            .iter()
+            .find(|e| e.options.identity == record.holder());
+        if holder.is_some_and(|holder| holder.ended) {
+            self.electors[i].machine.ended(local, &record);
+            self.proofs += 1;
+        }
     }
 
     fn check(&mut self, i: usize) -> Result<(), TestCaseError> {
@@ -236,22 +286,52 @@ impl World {
     }
 }
 
+/// How many histories; `MAINSTAY_ELECTION_HISTORIES` for more.
+const HISTORIES: u64 = 256;
+/// A history with faults, and after it without.
+const FAULTY: Ms = 300_000;
+const CALM: Ms = 120_000;
+
+#[test]
+fn linkerd2_13392_at_most_one_may_write_and_when_faults_stop_one_leads() {
+    let histories = std::env::var("MAINSTAY_ELECTION_HISTORIES");
+    let histories = histories
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(HISTORIES);
+    let (mut events, mut leaderships, mut proofs) = (0, 0, 0);
+    for seed in 0..histories {
+        let mut world = World::new(seed, 3);
+        let mut go_on = |until| {
+            while world.now < until {
+                world
+                    .step()
+                    .unwrap_or_else(|error| panic!("history {seed}: {error}"));
+                events += 1;
+            }
+            world.faults = false;
+        };
+        go_on(FAULTY);
+        go_on(FAULTY + CALM);
+        let now = world.now;
+        let writers = world.electors.iter().filter(|e| e.may_write(now)).count();
+        assert_eq!(writers, 1, "history {seed}");
+        leaderships += world.terms.len();
+        proofs += world.proofs;
+    }
+    println!(
+        "{histories} histories, {} simulated hours, {events} events: {leaderships} leaderships, \
+         {proofs} proofs of an end",
+        histories * (FAULTY + CALM) / 3_600_000
+    );
+    assert!(
+        leaderships as u64 > 2 * histories && proofs > histories / 8,
+        "too few"
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-    #[test]
-    fn at_most_one_may_write_and_when_faults_stop_one_leads(seed in any::<u64>()) {
-        let mut world = World::new(seed, 3);
-        while world.now < 300_000 {
-            world.step()?;
-        }
-        world.faults = false;
-        while world.now < 420_000 {
-            world.step()?;
-        }
-        let leaders = world.electors.iter().filter(|elector| elector.may_write(world.now)).count();
-        prop_assert_eq!(leaders, 1);
-    }
-
     #[test]
     fn a_lease_deleted_under_electors_that_saw_it_makes_no_second_writer(seed in any::<u64>()) {
         let mut world = World::new(seed, 3);
@@ -261,6 +341,7 @@ proptest! {
         }
         world.faults = true;
         world.terms_grow = false;
+        world.restarts = false;
         for end in 1..5 {
             while world.now < 5_000 + end * 200_000 {
                 world.step()?;

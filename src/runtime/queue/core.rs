@@ -1,5 +1,8 @@
 //! The queue's rules, without a clock of its own, tasks or locks.
 
+#[path = "debug.rs"]
+mod debug;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -372,11 +375,6 @@ impl Core {
         self.ready.len()
     }
 
-    /// Since when the key that waits longest for a worker has been ready.
-    pub(super) fn waits_since(&self) -> Option<Instant> {
-        self.ready.longest(&self.entries)
-    }
-
     /// When the next waiting key becomes ready.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.waiting.first_key_value().map(|((at, _), _)| *at)
@@ -388,7 +386,7 @@ impl Core {
         running.filter_map(|entry| entry.started)
     }
 
-    #[cfg(test)]
+    /// To look at.
     pub(super) fn parts(&self) -> (&Entries, &Ready) {
         (&self.entries, &self.ready)
     }

@@ -110,6 +110,13 @@ pub(super) struct Entries {
 }
 
 impl Entries {
+    /// All of them, in no order.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Entry> {
+        self.index.iter().map(|id| &self.slab[*id])
+    }
+}
+
+impl Entries {
     pub(super) fn find(&self, key: &ObjectKey, hashes: Hashes) -> Option<Id> {
         let slab = &self.slab;
         let found = self.index.find(hashes.key, |id| same(&slab[*id].key, key));

@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -193,6 +194,13 @@ impl Queue {
         again
     }
 
+    /// How long every run of `key` has failed, if the last one did.
+    pub(super) fn failing_for(&self, key: &ObjectKey) -> Option<Duration> {
+        let hashes = self.shared.hashing.of(key);
+        let since = self.lock().core.failing_since(key, hashes)?;
+        Some(Instant::now().saturating_duration_since(since))
+    }
+
     /// Hands out no key any more: every [`next`](Self::next) returns `None`.
     pub(super) fn drain(&self) {
         let everybody = {
@@ -201,6 +209,11 @@ impl Queue {
             state.idle.wake_all()
         };
         everybody.into_iter().for_each(Waker::wake);
+    }
+
+    /// How it stands, for people.
+    pub(super) fn debug(&self) -> Value {
+        self.lock().core.debug(Instant::now())
     }
 
     /// What is not done.
@@ -240,7 +253,8 @@ impl Queue {
         let now = Instant::now();
         let state = self.lock();
         let (ready, running) = (state.core.ready(), state.core.running_since());
-        let waits = state.core.waits_since().filter(|_| state.core.is_open());
+        let (entries, keys) = state.core.parts();
+        let waits = keys.longest(entries).filter(|_| state.core.is_open());
         let oldest = waits.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
         self.shared.measures.waiting(ready, oldest);
         self.shared.measures.now(now, state.adds, running);

@@ -22,6 +22,8 @@ pub(super) struct Retry {
     /// This step's longest delay; what is waited is drawn from zero to it.
     ceiling: Duration,
     failures: u32,
+    /// When the first run of those failed that none has succeeded after.
+    since: Option<Instant>,
     /// Who started before this did not wait for the backoff.
     until: Option<Instant>,
     hold: Option<Instant>,
@@ -33,6 +35,7 @@ impl Default for Retry {
             backoff: Backoff::new(BACKOFF_INITIAL, BACKOFF_CAP),
             ceiling: BACKOFF_INITIAL,
             failures: 0,
+            since: None,
             until: None,
             hold: None,
         }
@@ -44,6 +47,7 @@ impl Retry {
     /// only if the run had waited for its backoff: a run that a change triggered early says nothing
     /// about how long the fault lasts (kubernetes#132805).
     pub(super) fn failed(&mut self, started: Instant, now: Instant, jitter: &mut Jitter) {
+        self.since.get_or_insert(now);
         let early = self.until.is_some_and(|until| started < until);
         if !early {
             self.failures = self.failures.saturating_add(1);
@@ -55,6 +59,11 @@ impl Retry {
         };
         self.until = Some(until);
         self.hold = Some(until.min(now + HOLD_LIMIT));
+    }
+
+    /// Since when all runs have failed.
+    pub(super) fn since(&self) -> Option<Instant> {
+        self.since
     }
 
     /// When the backoff is over.

@@ -17,6 +17,8 @@ pub(super) struct Expectations {
     /// kind are ordered integers (Kubernetes 1.35 promises it, etcd always did); others only match
     /// when equal.
     progress: u64,
+    /// The same of each namespace that is filled on its own.
+    parts: HashMap<Box<str>, u64>,
     pending: HashMap<ObjectKey, Expectation>,
 }
 
@@ -41,7 +43,7 @@ impl Expectation {
 impl Expectations {
     /// An object was written and is now at `version`.
     pub(super) fn written(&mut self, now: Instant, key: &ObjectKey, uid: &str, version: &str) {
-        if self.has_reached(version) {
+        if self.has_reached(&key.namespace, version) {
             self.pending.remove(key);
             return;
         }
@@ -105,20 +107,26 @@ impl Expectations {
         })
     }
 
-    /// The store holds everything up to `version`. Returns whether an expectation was met.
-    pub(super) fn reached(&mut self, version: &str) -> bool {
+    /// The store holds everything of a namespace, or of all, up to `version`. Returns whether an
+    /// expectation was met.
+    pub(super) fn reached(&mut self, namespace: Option<&str>, version: &str) -> bool {
         let Ok(version) = version.parse::<u64>() else {
             return false;
         };
-        self.progress = self.progress.max(version);
-        let progress = self.progress;
+        let progress = match namespace {
+            None => &mut self.progress,
+            Some(namespace) => match self.parts.get_mut(namespace) {
+                Some(progress) => progress,
+                None => self.parts.entry(namespace.into()).or_default(),
+            },
+        };
+        *progress = version.max(*progress);
+        let progress = *progress;
         let before = self.pending.len();
-        self.pending.retain(|_, pending| {
-            if pending
-                .version
-                .as_deref()
-                .is_some_and(|v| at_most(v, progress))
-            {
+        self.pending.retain(|key, pending| {
+            let here = namespace.is_none_or(|namespace| *key.namespace == *namespace);
+            let reached = |version: &str| here && at_most(version, progress);
+            if pending.version.as_deref().is_some_and(reached) {
                 pending.version = None;
             }
             !pending.is_met()
@@ -143,8 +151,9 @@ impl Expectations {
         self.pending.is_empty()
     }
 
-    fn has_reached(&self, version: &str) -> bool {
-        at_most(version, self.progress)
+    fn has_reached(&self, namespace: &str, version: &str) -> bool {
+        let part = self.parts.get(namespace).copied().unwrap_or_default();
+        at_most(version, self.progress.max(part))
     }
 
     fn update(&mut self, key: &ObjectKey, change: impl FnOnce(&mut Expectation)) -> bool {
@@ -194,7 +203,7 @@ mod tests {
         );
         assert_eq!(expected.pending(&key()), None);
 
-        assert!(!expected.reached("20"));
+        assert!(!expected.reached(None, "20"));
         expected.written(now, &key(), "u", "20");
         assert_eq!(
             expected.pending(&key()),
@@ -203,9 +212,25 @@ mod tests {
         );
         expected.written(now, &key(), "u", "21");
         assert!(
-            expected.reached("22"),
+            expected.reached(None, "22"),
             "a bookmark or another object's later event will do"
         );
+    }
+
+    #[test]
+    fn how_far_a_namespace_is_says_nothing_of_another() {
+        let now = Instant::now();
+        let mut expected = Expectations::default();
+        expected.written(now, &key(), "u", "5");
+        assert!(!expected.reached(Some("other"), "9"));
+        assert!(expected.reached(Some("ns"), "6"));
+        expected.written(now, &key(), "u", "7");
+        assert!(
+            expected.pending(&key()).is_some(),
+            "only the other is so far"
+        );
+        expected.written(now, &key(), "u", "6");
+        assert!(expected.pending(&key()).is_none());
     }
 
     #[test]
@@ -216,7 +241,7 @@ mod tests {
         assert_eq!(expected.pending(&key()), None);
         expected.deleted(now, &key(), "u", true);
         assert!(!expected.saw(&key(), "u", "5", false));
-        assert!(!expected.reached("100"), "time alone removes nothing");
+        assert!(!expected.reached(None, "100"), "time alone removes nothing");
         assert!(expected.saw(&key(), "u", "6", true), "terminating is seen");
         expected.deleted(now, &key(), "u", true);
         assert!(

@@ -23,7 +23,7 @@ pub(super) struct Index<K> {
     owners: Groups<K>,
     declared: Vec<Declared<K>>,
     hasher: State,
-    /// Counts lists; an entry of an older one was not in the current list (yet).
+    /// Counts lists; an entry has the number of the one that was begun last when it was seen.
     epoch: u32,
     /// See [`Kind::held_bytes`]; with the tables.
     bytes: usize,
@@ -60,13 +60,22 @@ fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
+/// Whether a list was begun before another. Numbers wrap: they are compared as neighbours are.
+fn is_before(epoch: u32, other: u32) -> bool {
+    epoch.wrapping_sub(other) > u32::MAX / 2
+}
+
 fn is(meta: &Meta, namespace: &str, name: &str) -> bool {
     *meta.name == *name && *meta.namespace == *namespace
 }
 
 impl<K: Kind> Index<K> {
-    pub(super) fn len(&self) -> usize {
-        self.objects.len()
+    /// Objects of a namespace, or of all.
+    pub(super) fn len(&self, namespace: Option<&str>) -> usize {
+        match namespace {
+            None => self.objects.len(),
+            Some(namespace) => self.namespaces.get(namespace).map_or(0, Ordered::len),
+        }
     }
 
     /// Bytes that objects and tables take, about.
@@ -75,10 +84,13 @@ impl<K: Kind> Index<K> {
     }
 
     pub(super) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<K>> {
+        self.entry(namespace, name).map(|entry| &entry.object)
+    }
+
+    fn entry(&self, namespace: &str, name: &str) -> Option<&Entry<K>> {
         let hash = self.hash(namespace, name);
         let same = |e: &Entry<K>| e.hash == hash && is(e.object.meta(), namespace, name);
-        let entry = self.objects.find(spread(hash), same)?;
-        Some(&entry.object)
+        self.objects.find(spread(hash), same)
     }
 
     pub(super) fn all(&self) -> Objects<K> {
@@ -119,8 +131,10 @@ impl<K: Kind> Index<K> {
         self.declared[index].groups.of(key)
     }
 
-    pub(super) fn begin_epoch(&mut self) {
+    /// Begins a list, and returns its number.
+    pub(super) fn begin_epoch(&mut self) -> u32 {
         self.epoch = self.epoch.wrapping_add(1);
+        self.epoch
     }
 
     pub(super) fn touch(&mut self, namespace: &str, name: &str) {
@@ -130,12 +144,23 @@ impl<K: Kind> Index<K> {
         }
     }
 
-    /// Objects that the current list did not hold, ordered by key.
-    pub(super) fn stale(&self) -> Vec<Arc<K>> {
-        let stale = self.objects.iter().filter(|e| e.epoch != self.epoch);
-        let mut stale: Vec<_> = stale.map(|e| Arc::clone(&e.object)).collect();
-        stale.sort_unstable_by(|a, b| order(&**a, b));
-        stale
+    /// Objects of a namespace, or of all, that were not seen since the list of that number was begun;
+    /// ordered by key.
+    pub(super) fn stale(&self, namespace: Option<&str>, began: u32) -> Vec<Arc<K>> {
+        let Some(namespace) = namespace else {
+            let stale = self.objects.iter().filter(|e| is_before(e.epoch, began));
+            let mut stale: Vec<_> = stale.map(|e| Arc::clone(&e.object)).collect();
+            stale.sort_unstable_by(|a, b| order(&**a, b));
+            return stale;
+        };
+        let is_stale = |object: &Arc<K>| {
+            let entry = self.entry(namespace, &object.meta().name);
+            entry.is_some_and(|entry| is_before(entry.epoch, began))
+        };
+        self.in_namespace(namespace)
+            .into_iter()
+            .filter(is_stale)
+            .collect()
     }
 
     pub(super) fn upsert(&mut self, new: &Arc<K>) -> Upsert<K> {
@@ -294,7 +319,7 @@ mod tests {
         upsert(&mut index, owned("x", "a", "1", 1, &["o1", "o2"]));
         upsert(&mut index, owned("x", "b", "2", 1, &["o1"]));
         upsert(&mut index, thing("y", "a", "3", 1));
-        assert_eq!((index.len(), index.all().len()), (3, 3));
+        assert_eq!((index.len(None), index.all().len()), (3, 3));
         assert_eq!(index.in_namespace("x").len(), 2);
         assert_eq!(index.owned_by("o1").len(), 2);
 
@@ -306,7 +331,7 @@ mod tests {
         assert!(index.remove("x", "a", Some("9")).is_none(), "another UID");
         assert!(index.remove("x", "a", None).is_some());
         assert!(index.remove("x", "b", None).is_some());
-        assert_eq!(index.len(), 1);
+        assert_eq!(index.len(None), 1);
         assert_eq!(index.tables(), [1, 0, 0], "nothing is left behind");
     }
 
@@ -327,17 +352,44 @@ mod tests {
     }
 
     #[test]
-    fn what_a_list_did_not_hold_is_stale() {
-        let mut index = Index::default();
+    fn what_a_list_did_not_hold_is_stale_also_when_numbers_wrap() {
+        let mut index = Index {
+            epoch: u32::MAX,
+            ..Index::default()
+        };
         for name in ["a", "b", "c"] {
             upsert(&mut index, thing("x", name, name, 1));
         }
-        index.begin_epoch();
-        assert_eq!(index.stale().len(), 3);
+        let began = index.begin_epoch();
+        assert_eq!(index.stale(None, began).len(), 3);
         upsert(&mut index, thing("x", "a", "a", 1));
         index.touch("x", "b");
-        let stale = index.stale();
+        let stale = index.stale(None, began);
         assert_eq!(stale.len(), 1);
         assert_eq!(stale[0].metadata.name, "c");
+    }
+
+    #[test]
+    fn lists_of_two_namespaces_that_cross_sweep_each_its_own() {
+        let mut index = Index::default();
+        for namespace in ["x", "y"] {
+            for name in ["a", "b"] {
+                upsert(&mut index, thing(namespace, name, name, 1));
+            }
+        }
+        let x = index.begin_epoch();
+        upsert(&mut index, thing("x", "a", "a", 1));
+        let y = index.begin_epoch();
+        upsert(&mut index, thing("y", "b", "b", 1));
+        let stale = |index: &Index<Thing>, namespace, began| {
+            let stale = index.stale(Some(namespace), began).into_iter();
+            stale
+                .map(|object| object.meta().key().to_string())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(stale(&index, "x", x), ["x/b"]);
+        assert_eq!(stale(&index, "y", y), ["y/a"]);
+        assert!(stale(&index, "z", y).is_empty());
+        assert_eq!((index.len(Some("x")), index.len(Some("z"))), (2, 0));
     }
 }

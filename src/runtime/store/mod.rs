@@ -1,4 +1,4 @@
-//! A cache of one kind, filled by one list-watch loop and read by everyone.
+//! A cache of one kind, filled by one list-watch loop (or one a namespace) and read by everyone.
 //!
 //! It promises that a reader sees each object in its old or its new state, never a store that misses
 //! what exists; that reading before the first list is an error; and that reads and writes hold each
@@ -19,7 +19,7 @@ mod own;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::sync::watch;
@@ -30,6 +30,7 @@ use super::metric;
 use super::object::{Kind, ObjectKey};
 pub use declared::IndexedBy;
 use expect::Expectations;
+pub(in crate::runtime) use fill::Part;
 use index::Index;
 pub use ordered::{IntoIter as ObjectsIntoIter, Objects};
 
@@ -57,6 +58,7 @@ struct Inner<K> {
     synced: watch::Sender<bool>,
     /// As `synced`, for every read to look at without a lock.
     is_synced: AtomicBool,
+    unsynced_parts: AtomicUsize,
     objects: Gauge,
     bytes: Gauge,
     timeouts: Counter,
@@ -100,6 +102,7 @@ impl<K: Kind> Store<K> {
                 doubted: Notify::new(),
                 synced: watch::Sender::new(false),
                 is_synced: AtomicBool::new(false),
+                unsynced_parts: AtomicUsize::new(0),
                 objects: metrics::gauge!(metric::STORE_OBJECTS, "kind" => kind),
                 bytes: metrics::gauge!(metric::STORE_BYTES, "kind" => kind),
                 timeouts: metrics::counter!(metric::STORE_EXPECTATION_TIMEOUTS, "kind" => kind),
@@ -118,12 +121,13 @@ impl<K: Kind> Store<K> {
     /// Holds these objects and no others, as after a list of a list-watch: for tests and benches of
     /// what reads stores. Nobody is told what has changed.
     pub fn replace(&self, objects: impl IntoIterator<Item = K>) {
-        self.begin_list();
+        let mut all = self.part(None);
+        all.begin_list();
         for object in objects {
-            self.apply(object);
+            all.apply(object);
         }
-        self.sweep();
-        self.mark_synced();
+        all.sweep();
+        all.mark_synced();
     }
 
     /// The object of that key. No copy is made.

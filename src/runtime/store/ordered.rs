@@ -38,6 +38,10 @@ impl<K: Kind> Ordered<K> {
         self.len == 0
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
     /// Takes `object` in, instead of one of the same name.
     pub(super) fn insert(&mut self, object: Arc<K>) {
         let (at, within) = self.find(&object.meta().name);

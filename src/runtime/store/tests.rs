@@ -15,7 +15,7 @@ fn cr_3424_reading_before_the_first_list_is_an_error_not_an_empty_list() {
     assert!(store.list().is_err());
     assert!(store.in_namespace("ns").is_err());
     assert!(store.owned_by("o").is_err());
-    store.mark_synced();
+    store.part(None).mark_synced();
     assert!(store.get(&key).unwrap().is_some());
 }
 
@@ -89,7 +89,7 @@ fn an_index_that_is_declared_follows_every_change() {
     };
     let by_value = store.index_by(parity);
     assert_eq!(by_value.get("even").unwrap_err().kind, "things");
-    store.mark_synced();
+    store.part(None).mark_synced();
     let names = |key: &str| -> Vec<_> {
         let found = by_value.get(key).unwrap();
         found.iter().map(|o| o.metadata.name.to_string()).collect()

@@ -14,7 +14,7 @@ use super::words::{Action, End, Failure};
 use super::{Change, Handler};
 use crate::client::{Decoded, Error, ListPage, WatchFrame};
 use crate::runtime::metric;
-use crate::runtime::store::{Store, Upsert};
+use crate::runtime::store::{Part, Upsert};
 use crate::runtime::time::unix_seconds;
 use crate::runtime::{Kind, Meta, ObjectKey};
 
@@ -22,11 +22,11 @@ use crate::runtime::{Kind, Meta, ObjectKey};
 pub(super) async fn drive<K: Kind, S: Source>(
     mut machine: Machine,
     source: &S,
-    store: &Store<K>,
+    part: Part<K>,
     handler: &Handler<K>,
     status: &Status,
 ) {
-    let mut sink = Sink::new(store, handler, status);
+    let mut sink = Sink::new(part, handler, status);
     loop {
         let step = machine.step();
         status.tick();
@@ -154,17 +154,19 @@ async fn follow<K: Kind, F: Frames>(
 
 /// Where pages and frames go: the store, the handler, metrics and the log.
 struct Sink<'a, K> {
-    store: &'a Store<K>,
+    store: Part<K>,
     handler: &'a Handler<K>,
     status: &'a Status,
     last_contact: Gauge,
     quarantined: Gauge,
+    /// What this loop has added to `quarantined`, which others of its kind share.
+    counted: usize,
     /// Undecodable objects of the current list: they exist.
     odd: BTreeSet<ObjectKey>,
 }
 
 impl<'a, K: Kind> Sink<'a, K> {
-    fn new(store: &'a Store<K>, handler: &'a Handler<K>, status: &'a Status) -> Self {
+    fn new(store: Part<K>, handler: &'a Handler<K>, status: &'a Status) -> Self {
         let kind = K::RESOURCE.plural;
         metric::begin_watch(kind);
         Self {
@@ -173,8 +175,16 @@ impl<'a, K: Kind> Sink<'a, K> {
             status,
             last_contact: metrics::gauge!(metric::WATCH_LAST_CONTACT, "kind" => kind),
             quarantined: metrics::gauge!(metric::WATCH_QUARANTINED, "kind" => kind),
+            counted: 0,
             odd: BTreeSet::new(),
         }
+    }
+
+    fn count_quarantined(&mut self) {
+        let count = self.status.quarantined();
+        self.quarantined
+            .increment(count as f64 - self.counted as f64);
+        self.counted = count;
     }
 
     fn begin_list(&mut self, reason: &'static str) {
@@ -198,7 +208,7 @@ impl<'a, K: Kind> Sink<'a, K> {
         }
         let odd = std::mem::take(&mut self.odd);
         self.status.retain_quarantined(|key| odd.contains(key));
-        self.quarantined.set(self.status.quarantined() as f64);
+        self.count_quarantined();
         self.store.reached(version);
         self.store.mark_synced();
         self.status.synced();
@@ -261,7 +271,7 @@ impl<'a, K: Kind> Sink<'a, K> {
         String::new()
     }
 
-    fn gone(&self, meta: &Meta) -> String {
+    fn gone(&mut self, meta: &Meta) -> String {
         let key = meta.key();
         self.heal(&key);
         if let Some(last) = self.store.remove(&key, Some(&meta.uid)) {
@@ -295,7 +305,7 @@ impl<'a, K: Kind> Sink<'a, K> {
             if !self.status.quarantine(key.clone(), &error.message) {
                 return;
             }
-            self.quarantined.set(self.status.quarantined() as f64);
+            self.count_quarantined();
         }
         tracing::warn!(
             gvk = format_args!("{}/{}", K::RESOURCE.api_version(), K::RESOURCE.kind),
@@ -306,16 +316,16 @@ impl<'a, K: Kind> Sink<'a, K> {
         );
     }
 
-    fn heal(&self, key: &ObjectKey) {
+    fn heal(&mut self, key: &ObjectKey) {
         if self.status.heal(key) {
-            self.quarantined.set(self.status.quarantined() as f64);
+            self.count_quarantined();
             tracing::info!(kind = K::RESOURCE.kind, %key, "the object can be decoded again, or is gone");
         }
     }
 
     fn contact(&self) {
-        self.status.contact(self.store.len());
-        self.last_contact.set(unix_seconds());
+        let oldest = self.status.contact(self.store.len(), unix_seconds());
+        self.last_contact.set(oldest);
     }
 
     fn watch_failed(&self, error: &Error) -> End {
@@ -350,6 +360,10 @@ fn count_end<K: Kind>(end: End) {
 #[cfg(test)]
 #[path = "drive_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "namespaces_tests.rs"]
+mod namespaces_tests;
 
 #[cfg(test)]
 #[path = "stream_tests.rs"]

@@ -1,5 +1,6 @@
 use super::*;
 use crate::client::{Jitter, read_object};
+use crate::runtime::Store;
 use crate::runtime::testing::{Thing, raw, raw_with};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -102,6 +103,10 @@ pub(super) fn item(name: &str, uid: &str, version: u64) -> Box<RawValue> {
     raw("ns", name, uid, version)
 }
 
+pub(super) fn item_in(namespace: &str, name: &str, version: u64) -> Box<RawValue> {
+    raw(namespace, name, name, version)
+}
+
 pub(super) fn modified(name: &str, uid: &str, version: u64) -> Play {
     Play::Modified(item(name, uid, version))
 }
@@ -140,11 +145,11 @@ pub(super) async fn play_from(machine: Machine, replies: Vec<Reply>) -> Played {
     let script = Script::default();
     script.replies.lock().unwrap().extend(replies);
     let store = Store::new();
-    let status = Status::new(Thing::RESOURCE, "all namespaces".to_owned());
+    let status = Status::alone(Thing::RESOURCE);
     let changes = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&changes);
     let handler = move |change: Change<Thing>| seen.lock().unwrap().push(describe(&change));
-    let drive = drive(machine, &script, &store, &handler, &status);
+    let drive = drive(machine, &script, store.part(None), &handler, &status);
     let _ = timeout(Duration::from_mins(10), drive).await;
     let (calls, changes) = (script.calls.lock().unwrap(), changes.lock().unwrap());
     Played {
@@ -260,7 +265,11 @@ async fn kube_774_an_undecodable_object_stops_only_itself_and_heals() {
             .unwrap()
             .contains("1 undecodable, such as ns/a")
     );
-    assert_eq!(before.store.len(), 2, "its last good state stays");
+    assert_eq!(
+        before.store.list().unwrap().len(),
+        2,
+        "its last good state stays"
+    );
 
     let after = play(vec![
         page(3, None, vec![odd(1), raw_with("ns", "c", "c", 2, "odd")]),
@@ -296,7 +305,7 @@ async fn a_watch_that_does_not_show_an_own_write_is_resumed_without_a_list() {
         Reply::Watch(Ok(vec![modified("a", "a", 3), Play::Hang])),
     ]);
     let store = Store::<Thing>::new();
-    let status = Status::new(Thing::RESOURCE, String::new());
+    let status = Status::alone(Thing::RESOURCE);
     let (key, begun) = (ObjectKey::new("ns", "a"), Instant::now());
     let write = async {
         store.synced().await;
@@ -306,7 +315,7 @@ async fn a_watch_that_does_not_show_an_own_write_is_resumed_without_a_list() {
         }
     };
     tokio::select! {
-        () = drive(Machine::paging(Jitter::seeded(1)), &script, &store, &|_| {}, &status) => {}
+        () = drive(Machine::paging(Jitter::seeded(1)), &script, store.part(None), &|_| {}, &status) => {}
         () = write => {}
     }
     assert!(begun.elapsed() < Duration::from_secs(10));
@@ -344,16 +353,16 @@ async fn the_store_holds_a_change_before_its_handler_is_called() {
         Reply::Watch(Ok(vec![Play::Deleted(item("a", "a", 2))])),
     ]);
     let store = Store::<Thing>::new();
-    let status = Status::new(Thing::RESOURCE, String::new());
+    let status = Status::alone(Thing::RESOURCE);
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let (reader, noted) = (store.clone(), Arc::clone(&seen));
+    let (reader, noted) = (store.part(None), Arc::clone(&seen));
     let handler = move |_: Change<Thing>| noted.lock().unwrap().push(reader.len());
     let _ = timeout(
         Duration::from_secs(9),
         drive(
             Machine::paging(Jitter::seeded(1)),
             &script,
-            &store,
+            store.part(None),
             &handler,
             &status,
         ),
@@ -374,7 +383,7 @@ async fn once_the_server_is_back_no_loop_waits_for_the_end_of_its_delay() {
     let failures = (0..100).map(|_| Reply::Page(Err(away())));
     script.replies.lock().unwrap().extend(failures);
     let store = Store::<Thing>::new();
-    let status = Status::new(Thing::RESOURCE, String::new());
+    let status = Status::alone(Thing::RESOURCE);
     let machine = Machine::paging(Jitter::seeded(1));
     let returning = async {
         // By then the delays are the longest: it is within one of more than 15 s.
@@ -389,7 +398,7 @@ async fn once_the_server_is_back_no_loop_waits_for_the_end_of_its_delay() {
         back.elapsed()
     };
     tokio::select! {
-        () = drive(machine, &script, &store, &|_| {}, &status) => {}
+        () = drive(machine, &script, store.part(None), &|_| {}, &status) => {}
         took = returning => assert!(took <= Duration::from_secs(1), "{took:?}"),
     }
 }

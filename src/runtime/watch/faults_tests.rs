@@ -291,7 +291,7 @@ impl Replay {
 async fn faulty(seed: u64, machine: Machine) -> Result<(), TestCaseError> {
     let server = Server::new(seed);
     let store = Store::<Thing>::new();
-    let status = Status::new(Thing::RESOURCE, String::new());
+    let status = Status::alone(Thing::RESOURCE);
     let replay = Arc::new(Mutex::new(Replay::default()));
     let told = Arc::clone(&replay);
     let handler = move |change: Change<Thing>| told.lock().unwrap().change(&change);
@@ -308,7 +308,7 @@ async fn faulty(seed: u64, machine: Machine) -> Result<(), TestCaseError> {
     };
     tokio::select! {
         biased;
-        () = drive(machine, &server, &store, &handler, &status) => {}
+        () = drive(machine, &server, store.part(None), &handler, &status) => {}
         () = writes => {}
     }
     let state = server.state.lock().unwrap();

@@ -17,16 +17,19 @@ mod source;
 mod status;
 mod words;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+
+use futures_util::future::join_all;
 
 use super::health::Health;
 use super::object::Kind;
 use super::shutdown::Shutdown;
-use super::store::Store;
+use super::store::{Part, Store};
 use crate::client::Client;
 use machine::Machine;
-use source::Remote;
+use source::{PartScope, Remote};
 use status::Status;
 
 /// A change of an object, as the store now shows it.
@@ -49,8 +52,9 @@ pub enum Change<K> {
 /// Which objects of a kind a loop keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// One namespace; `None` is all of them.
-    pub namespace: Option<String>,
+    /// Only these namespaces; none is all of them. Each has lists and watches of its own, as roles
+    /// within namespaces allow.
+    pub namespaces: BTreeSet<String>,
     /// As kubectl's `-l`.
     pub label_selector: Option<String>,
     /// As kubectl's `--field-selector`.
@@ -59,9 +63,11 @@ pub struct Scope {
 
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.namespace {
-            Some(namespace) => write!(f, "namespace {namespace}")?,
-            None => f.write_str("all namespaces")?,
+        let namespaces: Vec<_> = self.namespaces.iter().map(String::as_str).collect();
+        match *namespaces {
+            [] => f.write_str("all namespaces")?,
+            [namespace] => write!(f, "namespace {namespace}")?,
+            _ => write!(f, "namespaces {}", namespaces.join(", "))?,
         }
         for selector in [&self.label_selector, &self.field_selector]
             .into_iter()
@@ -73,13 +79,34 @@ impl fmt::Display for Scope {
     }
 }
 
+impl Scope {
+    /// What one loop each keeps.
+    fn into_parts(self) -> Vec<PartScope> {
+        let of = |namespace: Option<String>| PartScope {
+            namespace,
+            label_selector: self.label_selector.clone(),
+            field_selector: self.field_selector.clone(),
+        };
+        if self.namespaces.is_empty() {
+            vec![of(None)]
+        } else {
+            let namespaces = self.namespaces.iter().cloned();
+            namespaces.map(|name| of(Some(name))).collect()
+        }
+    }
+}
+
 type Handler<K> = dyn Fn(Change<K>) + Send + Sync;
 
-/// One list-watch loop: one kind, one scope, one store.
+/// Keeps one store of one kind and one scope: one loop, or one for each namespace of several.
 pub struct ListWatch<K> {
-    source: Remote,
-    store: Store<K>,
+    loops: Vec<Loop<K>>,
     handler: Box<Handler<K>>,
+}
+
+struct Loop<K> {
+    source: Remote,
+    part: Part<K>,
     status: Arc<Status>,
 }
 
@@ -87,16 +114,22 @@ impl<K: Kind> ListWatch<K> {
     /// A loop that does not run yet. `handler` is called after the store holds the change, in the
     /// order of the changes of each object; it must be quick and not block (it adds to a queue).
     #[must_use]
+    #[expect(clippy::needless_pass_by_value, reason = "the loops own them")]
     pub fn new(
         client: Client,
         scope: Scope,
         store: Store<K>,
         handler: impl Fn(Change<K>) + Send + Sync + 'static,
     ) -> Self {
+        let parts = scope.into_parts();
+        let statuses = Status::of_parts(K::RESOURCE, &parts);
+        let loops = parts.into_iter().zip(statuses).map(|(part, status)| Loop {
+            part: store.part(part.namespace.as_deref()),
+            source: Remote::new(client.clone(), K::RESOURCE, part),
+            status: Arc::new(status),
+        });
         Self {
-            status: Arc::new(Status::new(K::RESOURCE, scope.to_string())),
-            source: Remote::new(client, K::RESOURCE, scope),
-            store,
+            loops: loops.collect(),
             handler: Box::new(handler),
         }
     }
@@ -106,25 +139,34 @@ impl<K: Kind> ListWatch<K> {
     #[must_use]
     pub fn with_health(self, health: &Health) -> Self {
         let name = format!("watch-{}", K::RESOURCE.plural);
-        let (ready, live) = (Arc::clone(&self.status), Arc::clone(&self.status));
-        health.readiness(name.clone(), move || ready.readiness());
-        health.liveness(name, move || live.liveness());
+        let statuses = || -> Vec<_> {
+            let loops = self.loops.iter();
+            loops.map(|each| Arc::clone(&each.status)).collect()
+        };
+        let (ready, live, shown) = (statuses(), statuses(), statuses());
+        health.debug(name.clone(), move || {
+            shown.iter().map(|status| status.debug()).collect()
+        });
+        health.readiness(name.clone(), move || {
+            status::all(ready.iter().map(|status| status.readiness()))
+        });
+        health.liveness(name, move || {
+            status::all(live.iter().map(|status| status.liveness()))
+        });
         self
     }
 
     /// Runs until shutdown, and then stops at once. Never ends by an error.
     pub async fn run(self, shutdown: Shutdown) {
-        let drive = drive::drive(
-            Machine::new(self.source.jitter()),
-            &self.source,
-            &self.store,
-            &*self.handler,
-            &self.status,
-        );
+        let (handler, loops) = (&*self.handler, self.loops);
+        let drives = loops.into_iter().map(|each| async move {
+            let machine = Machine::new(each.source.jitter());
+            drive::drive(machine, &each.source, each.part, handler, &each.status).await;
+        });
         tokio::select! {
             biased;
             () = shutdown.triggered() => {}
-            () = drive => {}
+            _ = join_all(drives) => {}
         }
     }
 }

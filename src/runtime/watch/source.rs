@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::Scope;
 use crate::client::{
     Client, Error, Jitter, ListOptions, ListPage, Resource, WatchFrame, WatchOptions, WatchStream,
 };
@@ -54,15 +53,23 @@ pub(super) trait Frames: Send {
     ) -> impl Future<Output = Option<Result<WatchFrame<T>, Error>>> + Send;
 }
 
+/// What one loop keeps: a namespace or all, and the selectors.
+#[derive(Clone, Debug)]
+pub(super) struct PartScope {
+    pub(super) namespace: Option<String>,
+    pub(super) label_selector: Option<String>,
+    pub(super) field_selector: Option<String>,
+}
+
 /// A collection behind the client.
 pub(super) struct Remote {
     client: Client,
     resource: Resource,
-    scope: Scope,
+    scope: PartScope,
 }
 
 impl Remote {
-    pub(super) fn new(client: Client, resource: Resource, scope: Scope) -> Self {
+    pub(super) fn new(client: Client, resource: Resource, scope: PartScope) -> Self {
         Self {
             client,
             resource,

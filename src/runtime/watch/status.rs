@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::source::PartScope;
 use crate::client::{Error, Resource};
 use crate::runtime::ObjectKey;
 
@@ -16,12 +18,21 @@ const STALE_AFTER: Duration = Duration::from_mins(1);
 /// (6 min 30 s).
 const STUCK_AFTER: Duration = Duration::from_mins(10);
 
+/// So many undecodable objects are named.
+const NAMED: usize = 20;
+
 /// Written by the loop, read by probes.
 pub(super) struct Status {
     resource: Resource,
     scope: String,
     inner: Mutex<Inner>,
+    contacts: Contacts,
+    /// Which of `contacts` is this loop's.
+    number: usize,
 }
+
+/// When each loop of a kind had contact, in Unix seconds; 0 for never. Shared by them.
+type Contacts = Arc<Mutex<Vec<f64>>>;
 
 struct Inner {
     objects: usize,
@@ -43,7 +54,31 @@ struct Trouble {
 }
 
 impl Status {
-    pub(super) fn new(resource: Resource, scope: String) -> Self {
+    /// Of the loops that keep one store.
+    pub(super) fn of_parts(resource: Resource, parts: &[PartScope]) -> Vec<Self> {
+        let contacts: Contacts = Arc::new(Mutex::new(vec![0.0; parts.len()]));
+        let statuses = parts.iter().enumerate().map(|(number, part)| {
+            let scope = match &part.namespace {
+                Some(namespace) => format!("namespace {namespace}"),
+                None => "all namespaces".to_owned(),
+            };
+            Self::new(resource, scope, Arc::clone(&contacts), number)
+        });
+        statuses.collect()
+    }
+
+    /// Of the only loop.
+    #[cfg(test)]
+    pub(super) fn alone(resource: Resource) -> Self {
+        Self::new(
+            resource,
+            "all namespaces".to_owned(),
+            Arc::new(Mutex::new(vec![0.0])),
+            0,
+        )
+    }
+
+    fn new(resource: Resource, scope: String, contacts: Contacts, number: usize) -> Self {
         let now = Instant::now();
         Self {
             resource,
@@ -56,6 +91,8 @@ impl Status {
                 tick: now,
                 quarantine: BTreeMap::new(),
             }),
+            contacts,
+            number,
         }
     }
 
@@ -64,12 +101,17 @@ impl Status {
         self.lock().tick = Instant::now();
     }
 
-    /// A page or a frame came, or a watch was accepted.
-    pub(super) fn contact(&self, objects: usize) {
+    /// A page or a frame came, or a watch was accepted, at the Unix time `unix`. Returns which contact
+    /// of all loops of the kind is the oldest: what the whole cache is as fresh as.
+    pub(super) fn contact(&self, objects: usize, unix: f64) -> f64 {
         let mut inner = self.lock();
         let now = Instant::now();
         (inner.objects, inner.contact, inner.tick) = (objects, now, now);
         inner.trouble = None;
+        drop(inner);
+        let mut contacts = self.contacts.lock().unwrap_or_else(PoisonError::into_inner);
+        contacts[self.number] = unix;
+        contacts.iter().copied().fold(unix, f64::min)
     }
 
     pub(super) fn synced(&self) {
@@ -138,13 +180,39 @@ impl Status {
                 self.resource.plural, self.scope
             ));
         }
-        let mut detail = format!("{} objects, last contact {age:.0?} ago", inner.objects);
+        let mut detail = format!(
+            "{} objects in {}, last contact {age:.0?} ago",
+            inner.objects, self.scope
+        );
         if let Some((key, reason)) = inner.quarantine.iter().next() {
             let count = inner.quarantine.len();
             // Writing to a String can't fail.
             let _ = write!(detail, ", {count} undecodable, such as {key}: {reason}");
         }
         Ok(detail)
+    }
+
+    /// How it does, for people.
+    pub(super) fn debug(&self) -> Value {
+        let inner = self.lock();
+        let now = Instant::now();
+        let since = |at: Instant| now.saturating_duration_since(at).as_secs_f64();
+        let trouble = inner.trouble.as_ref();
+        let quarantine = inner.quarantine.iter().take(NAMED);
+        let quarantine: Vec<_> = quarantine
+            .map(|(key, reason)| json!({"key": key.to_string(), "reason": reason}))
+            .collect();
+        json!({
+            "scope": self.scope,
+            "synced": inner.synced,
+            "objects": inner.objects,
+            "lastContactSeconds": since(inner.contact),
+            "lastActivitySeconds": since(inner.tick),
+            "failingSeconds": trouble.map(|trouble| since(trouble.since)),
+            "error": trouble.map(|trouble| &trouble.message),
+            "undecodable": inner.quarantine.len(),
+            "undecodableSuchAs": quarantine,
+        })
     }
 
     /// Alive: the loop does something, be it in vain.
@@ -162,6 +230,24 @@ impl Status {
     }
 }
 
+/// The verdict on all loops of a kind: those that are not well, or how each is.
+pub(super) fn all(
+    verdicts: impl IntoIterator<Item = Result<String, String>>,
+) -> Result<String, String> {
+    let (mut well, mut ill) = (Vec::new(), Vec::new());
+    for verdict in verdicts {
+        match verdict {
+            Ok(detail) => well.push(detail),
+            Err(why) => ill.push(why),
+        }
+    }
+    if ill.is_empty() {
+        Ok(well.join("; "))
+    } else {
+        Err(ill.join("; "))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,9 +255,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn cr_1653_a_missing_permission_is_named_at_once() {
-        let status = Status::new(POD, "all namespaces".to_owned());
+        let status = Status::alone(POD);
         assert!(status.readiness().unwrap_err().contains("not synced"));
-        status.contact(3);
+        status.contact(3, 0.0);
         status.synced();
         assert!(status.readiness().unwrap().starts_with("3 objects"));
         let forbidden = Error::Forbidden {
@@ -190,8 +276,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn k8s_128233_a_cut_watch_is_stale_after_a_while_and_the_loop_still_alive() {
-        let status = Status::new(POD, "all namespaces".to_owned());
-        status.contact(3);
+        let status = Status::alone(POD);
+        status.contact(3, 0.0);
         status.synced();
         let error = Error::Gone {
             what: "x".to_owned(),
@@ -206,7 +292,7 @@ mod tests {
             "{why}"
         );
         assert!(status.liveness().is_ok());
-        status.contact(3);
+        status.contact(3, 0.0);
         assert!(status.readiness().is_ok());
         tokio::time::advance(Duration::from_mins(11)).await;
         assert!(status.liveness().is_err());

@@ -3,6 +3,7 @@
 use super::tests::{Play, Reply, Script, item, modified, page, play_from};
 use super::*;
 use crate::client::Jitter;
+use crate::runtime::Store;
 use crate::runtime::testing::{Thing, initial_end, raw};
 
 #[tokio::test(start_paused = true)]
@@ -53,7 +54,7 @@ async fn first_objects_meet_no_expectation_but_their_own() {
         Reply::Watch(Ok(vec![modified("b", "b", 90), Play::Hang])),
     ]);
     let store = Store::<Thing>::new();
-    let status = Status::new(Thing::RESOURCE, String::new());
+    let status = Status::alone(Thing::RESOURCE);
     let mut machine = Machine::new(Jitter::seeded(1));
     machine.watch_ended(
         Instant::now(),
@@ -69,7 +70,7 @@ async fn first_objects_meet_no_expectation_but_their_own() {
         store.caught_up(&key).await
     };
     tokio::select! {
-        () = drive(machine, &script, &store, &|_| {}, &status) => {}
+        () = drive(machine, &script, store.part(None), &|_| {}, &status) => {}
         seen = expecting => assert!(!seen),
     }
 }

@@ -197,7 +197,7 @@ struct Starter<'a> {
 impl Starter<'_> {
     fn watch<K: Kind>(&self, store: &Store<K>, namespace: &str) {
         let scope = Scope {
-            namespace: Some(namespace.to_owned()),
+            namespaces: [namespace.to_owned()].into(),
             ..Scope::default()
         };
         let watch = ListWatch::new(self.client.clone(), scope, store.clone(), |_| ());

@@ -1,5 +1,6 @@
 //! Replicas of the operator: several in one runtime, each a party of its own.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,7 +49,7 @@ impl World {
         let clock = Clock::new(self.started);
         let client = client(&self.shared.network, &party, self.chance.bits(), &clock);
         let options = Options {
-            namespace: None,
+            namespaces: BTreeSet::new(),
             workers: 2,
             election: ElectionOptions::new(NAMESPACE, "mainstay", &party),
             shutdown_grace: Duration::from_secs(5),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::api::{MYSQL_CLUSTER, crd};
+use crate::apiserver::{Fault, Rule};
 use crate::client::{CUSTOM_RESOURCE_DEFINITION, Patch};
 use crate::operator::instances::Access;
 use crate::operator::{Operator, Options};
@@ -19,7 +20,7 @@ impl World {
             .await
             .unwrap();
         let options = Options {
-            namespace: None,
+            namespaces: BTreeSet::new(),
             workers: 4,
             election: ElectionOptions::new(NS, "mainstay", "operator-0"),
             shutdown_grace: Duration::from_secs(5),
@@ -99,6 +100,61 @@ async fn a_whole_cluster_comes_up_fails_over_and_its_services_lead_to_it() {
     world.node.heal(NS, &first);
     assert_eq!(world.ready_primary().await, second);
     assert_eq!(world.mysqls.writable().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_whose_reconciles_go_on_failing_says_so_and_heals() {
+    let world = World::new(3);
+    let refused = Fault::Status {
+        code: 500,
+        retry_after: None,
+    };
+    let refused = Rule::always(refused).on("patch").of("services");
+    let rule = world.api.faults().add(refused);
+    world.create_cluster().await;
+    let stalled = async || {
+        let cluster = world.get(MYSQL_CLUSTER, "demo").await?;
+        let conditions = cluster["status"]["conditions"].as_array()?.clone();
+        conditions.into_iter().find(|c| c["type"] == "Stalled")
+    };
+    sleep(Duration::from_mins(9)).await;
+    let early = stalled().await;
+    assert!(early.is_none_or(|c| c["status"] == "False"), "too early");
+    let said = world
+        .until_within(Duration::from_mins(30), "it says so", async || {
+            stalled().await.filter(|c| c["status"] == "True")
+        })
+        .await;
+    assert_eq!(said["reason"], "ReconcileFails");
+    let message = said["message"].as_str().unwrap();
+    assert!(
+        message.contains("no reconcile has succeeded for 1") && message.contains("services"),
+        "{message}"
+    );
+    world
+        .until("there is an Event of it", async || {
+            let events = world.api.objects("events");
+            let told = events.iter().any(|event| event["reason"] == "Stalled");
+            told.then_some(())
+        })
+        .await;
+
+    world.api.faults().remove(rule);
+    // Whoever changes something need not wait for the backoff.
+    let touched = json!({"metadata": {"annotations": {"touched": "yes"}}});
+    let _: Value = world
+        .client
+        .patch(
+            MYSQL_CLUSTER,
+            NAMESPACED,
+            "demo",
+            None,
+            Patch::Merge(&touched),
+        )
+        .await
+        .unwrap();
+    world.ready_primary().await;
+    assert_eq!(stalled().await.unwrap()["status"], "False");
 }
 
 /// A cluster comes up, its primary is killed, a node fails and is back: what was asked of the API

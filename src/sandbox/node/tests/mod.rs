@@ -83,7 +83,16 @@ impl World {
         self.client.get(resource, NAMESPACED, name).await.ok()
     }
 
-    async fn until<T>(&self, what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    async fn until<T>(&self, what: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
+        self.until_within(LIMIT, what, look).await
+    }
+
+    async fn until_within<T>(
+        &self,
+        limit: Duration,
+        what: &str,
+        mut look: impl AsyncFnMut() -> Option<T>,
+    ) -> T {
         let found = async {
             loop {
                 if let Some(found) = look().await {
@@ -92,8 +101,8 @@ impl World {
                 sleep(Duration::from_millis(100)).await;
             }
         };
-        let Ok(found) = timeout(LIMIT, found).await else {
-            panic!("not within {LIMIT:?}: {what}\n{}", self.history());
+        let Ok(found) = timeout(limit, found).await else {
+            panic!("not within {limit:?}: {what}\n{}", self.history());
         };
         found
     }
