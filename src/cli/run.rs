@@ -132,6 +132,7 @@ pub(super) async fn run(args: RunArgs) -> Result<(), RunError> {
             shutdown_grace: Duration::from_secs_f64(args.shutdown_grace),
             instance_access: args.instance_access,
             operator_image: args.operator_image,
+            tuning: operator::Tuning::default(),
         },
     })
     .await

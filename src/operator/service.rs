@@ -15,11 +15,12 @@ use super::kinds::{Cluster, ConfigMap, Pod, PodDisruptionBudget, Secret, Service
 use super::reconcile::ClusterReconciler;
 use super::resources::{CLUSTER_LABEL, MANAGED_SELECTOR};
 use super::stores::Stores;
+use super::tuning::Tuning;
 use crate::client::{Client, ConfigError, Error, Fence};
 use crate::runtime::{
     Change, Controller, ControllerOptions, ElectionOptions, Elector, EventRecorder, Health, Kind,
     Leadership, LeadershipWatch, ListWatch, Meta, ObjectKey, Pause, Priority, Queue, Scope,
-    Shutdown, Store,
+    Shutdown, Source, Store, WatchLimits, sources,
 };
 
 /// How the operator is to run.
@@ -37,6 +38,8 @@ pub struct Options {
     pub instance_access: Access,
     /// Image that brings the instance manager into MySQL pods.
     pub operator_image: String,
+    /// Limits and intervals.
+    pub tuning: Tuning,
 }
 
 /// Why the operator did not start, or ended other than on request.
@@ -73,9 +76,6 @@ pub enum RunError {
     #[error("{0} ended unexpectedly")]
     TaskEnded(&'static str),
 }
-
-/// A reconcile's deadline: a promotion's commands and an API server at its slowest fit in.
-const RECONCILE_DEADLINE: Duration = Duration::from_mins(2);
 
 /// One replica of the operator.
 pub struct Operator {
@@ -148,8 +148,10 @@ impl Operator {
         let watches = start_watches(&client, &options, &stores, &queue, &health, &watches_stop);
 
         let fenced = client.with_fence(fence.clone());
+        let tuning = options.tuning;
+        let identity = &options.election.identity;
         let (events, writer) =
-            EventRecorder::new(fenced.clone(), "mainstay", &options.election.identity);
+            EventRecorder::with_limits(fenced.clone(), "mainstay", identity, tuning.events);
         let events_stop = Shutdown::new();
         let events_task = tokio::spawn(writer.run(events_stop.clone()));
 
@@ -183,15 +185,19 @@ impl Operator {
             Arc::new(reconciler),
             ControllerOptions {
                 workers: options.workers,
-                deadline: RECONCILE_DEADLINE,
+                deadline: tuning.reconcile_deadline,
                 environment: client.environment().clone(),
-                // A pod that fails is a change of a child, and rarely the first of its burst: a
-                // failover must not wait for a window.
-                window: Duration::ZERO,
+                window: tuning.window,
+                backoff_initial: tuning.backoff_initial,
+                backoff_max: tuning.backoff_max,
             },
         )
         .with_health(&health)
         .with_breaker(breaker);
+        let controller = match tuning.resync {
+            Some(period) => controller.with_source(resync(period, &stores)),
+            None => controller,
+        };
         let mut controller = tokio::spawn(controller.run(stop, options.shutdown_grace));
         let elector_stop = Shutdown::new();
         let mut elector = tokio::spawn(elector.run(elector_stop.clone()));
@@ -216,6 +222,15 @@ impl Operator {
         }
         Ok(left)
     }
+}
+
+/// All clusters, now and then, whatever the watches tell.
+fn resync(period: Duration, stores: &Stores) -> Source {
+    let clusters = stores.clusters.clone();
+    sources::every(period, move || {
+        let all = clusters.list().unwrap_or_default().into_iter();
+        all.map(|cluster| cluster.metadata.key())
+    })
 }
 
 async fn finish(stop: &Shutdown, task: JoinHandle<()>) {
@@ -283,6 +298,7 @@ fn start_watches(
     let watch = Watches {
         client,
         scope: &ours,
+        limits: options.tuning.watch,
         queue,
         health,
         stop,
@@ -290,6 +306,7 @@ fn start_watches(
     vec![
         tokio::spawn(
             ListWatch::new(client.clone(), all, stores.clusters.clone(), on_cluster)
+                .with_limits(options.tuning.watch)
                 .with_health(health)
                 .run(stop.clone()),
         ),
@@ -305,6 +322,7 @@ fn start_watches(
 struct Watches<'a> {
     client: &'a Client,
     scope: &'a Scope,
+    limits: WatchLimits,
     queue: &'a Queue,
     health: &'a Health,
     stop: &'a Shutdown,
@@ -328,6 +346,7 @@ impl Watches<'_> {
             store.clone(),
             handler,
         )
+        .with_limits(self.limits)
         .with_health(self.health)
         .run(self.stop.clone())
     }

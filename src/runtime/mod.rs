@@ -32,7 +32,7 @@ mod watch;
 
 pub use controller::{Controller, ControllerOptions, Outcome, ReconcileError, Reconciler};
 pub use election::{ElectionOptions, Elector, Leadership, LeadershipWatch};
-pub use events::{EventRecorder, EventType, EventWriter, ObjectRef};
+pub use events::{EventLimits, EventRecorder, EventType, EventWriter, ObjectRef};
 pub use health::Health;
 pub use metric::{Metric, MetricKind, RUNTIME_METRICS, describe};
 pub(crate) use object::kind;
@@ -44,4 +44,4 @@ pub use shutdown::Shutdown;
 pub use sources::Source;
 pub use store::{IndexedBy, NotSynced, Objects, ObjectsIntoIter, Store};
 pub use telemetry::{LogFormat, Telemetry, init_tracing, log_to_file};
-pub use watch::{Change, ListWatch, Scope};
+pub use watch::{Change, ListWatch, Scope, WatchLimits};

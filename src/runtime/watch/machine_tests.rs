@@ -268,7 +268,7 @@ fn a_watch_that_begins_with_all_objects_goes_on_as_the_watch() {
     let mut test = Loop::streaming();
     assert_eq!(streams(&test.step()), Some("initial"));
     assert!(test.machine.awaits_objects());
-    assert_eq!(test.machine.silence(LONG), INITIAL_SILENCE);
+    assert_eq!(test.machine.silence(LONG), WatchLimits::DEFAULT.patience);
     // The version of one object says nothing of the collection.
     test.machine.frame(test.now, "9");
     test.machine.streamed(test.now, "10");

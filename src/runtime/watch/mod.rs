@@ -19,6 +19,7 @@ mod words;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::health::Health;
 use super::object::Kind;
@@ -73,6 +74,37 @@ impl fmt::Display for Scope {
     }
 }
 
+/// Bounds of a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchLimits {
+    /// Objects in a page of a list, at least one; 500 as client-go's pager and kubectl ask for.
+    pub page_size: u32,
+    /// The server is asked to end a watch after this, ± 20 %. At most 7 min, or a loop that is well
+    /// would be taken for one that hangs.
+    pub timeout: Duration,
+    /// A watch that is to begin with all objects, and gives no frame for so long, does not do so: an
+    /// older server that does not know how, or one that is too busy. The objects are listed instead.
+    pub patience: Duration,
+    /// A loop that could not reach the server for so long has a stale cache, and is not ready.
+    pub stale_after: Duration,
+}
+
+impl WatchLimits {
+    /// Pages of 500, watches of 4 to 6 min, 10 s of patience, stale after a minute.
+    pub const DEFAULT: Self = Self {
+        page_size: 500,
+        timeout: Duration::from_mins(5),
+        patience: Duration::from_secs(10),
+        stale_after: Duration::from_mins(1),
+    };
+}
+
+impl Default for WatchLimits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
 type Handler<K> = dyn Fn(Change<K>) + Send + Sync;
 
 /// One list-watch loop: one kind, one scope, one store.
@@ -81,6 +113,7 @@ pub struct ListWatch<K> {
     store: Store<K>,
     handler: Box<Handler<K>>,
     status: Arc<Status>,
+    limits: WatchLimits,
 }
 
 impl<K: Kind> ListWatch<K> {
@@ -98,7 +131,15 @@ impl<K: Kind> ListWatch<K> {
             source: Remote::new(client, K::RESOURCE, scope),
             store,
             handler: Box::new(handler),
+            limits: WatchLimits::DEFAULT,
         }
+    }
+
+    /// The same within other limits.
+    #[must_use]
+    pub fn with_limits(self, limits: WatchLimits) -> Self {
+        self.status.stale_after(limits.stale_after);
+        Self { limits, ..self }
     }
 
     /// Registers readiness (the cache is synced and fresh, and if not, why) and liveness (the loop
@@ -115,7 +156,7 @@ impl<K: Kind> ListWatch<K> {
     /// Runs until shutdown, and then stops at once. Never ends by an error.
     pub async fn run(self, shutdown: Shutdown) {
         let drive = drive::drive(
-            Machine::new(self.source.jitter()),
+            Machine::new(self.source.jitter()).with_limits(self.limits),
             &self.source,
             &self.store,
             &*self.handler,
