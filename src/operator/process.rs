@@ -6,7 +6,7 @@ use tokio::net::TcpListener;
 
 use super::service::{Operator, Options, RunError};
 use crate::client::{Client, ClientOptions, Config, ConfigSource};
-use crate::runtime::{Health, Shutdown, Telemetry};
+use crate::runtime::{Health, LogControl, Shutdown, Telemetry};
 
 /// How the process is to run.
 #[derive(Clone, Debug)]
@@ -21,11 +21,12 @@ pub struct ProcessOptions {
     pub operator: Options,
 }
 
-/// Runs until SIGTERM or SIGINT.
-pub async fn run(options: ProcessOptions) -> Result<(), RunError> {
+/// Runs until SIGTERM or SIGINT. `log` is the process's, to be summed up and to be changed.
+pub async fn run(options: ProcessOptions, log: LogControl) -> Result<(), RunError> {
     let stop = Shutdown::on_signals().map_err(|e| RunError::Setup(format!("signals: {e}")))?;
     let telemetry = Telemetry::install().map_err(RunError::Setup)?;
     let health = Health::new();
+    health.log_control(log.clone());
     let listener = TcpListener::bind(options.listen)
         .await
         .map_err(|error| RunError::Listen {
@@ -45,11 +46,14 @@ pub async fn run(options: ProcessOptions) -> Result<(), RunError> {
         Some(operator.leadership()),
         last.clone(),
     ));
+    let summaries = last.clone();
+    let summaries = tokio::spawn(async move { log.summarise(summaries).await });
     check_access(&client, &options.source, in_cluster).await?;
 
     let left = operator.run(stop).await?;
     last.trigger();
     let _ = probes.await;
+    let _ = summaries.await;
     tracing::info!(left, "stopped");
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
 
 use super::election::LeadershipWatch;
+use super::logs::LogControl;
 use super::server;
 use super::shutdown::Shutdown;
 use super::telemetry::Telemetry;
@@ -26,6 +27,7 @@ struct Registry {
     readiness: Vec<(String, Arc<Check>)>,
     liveness: Vec<(String, Arc<Check>)>,
     collectors: Vec<Arc<Collector>>,
+    log: Option<LogControl>,
 }
 
 /// The outcome of all checks of one probe.
@@ -67,6 +69,15 @@ impl Health {
     /// Registers what is run before metrics are rendered: for gauges that nothing else updates.
     pub fn collector(&self, collect: impl Fn() + Send + Sync + 'static) {
         self.lock().collectors.push(Arc::new(collect));
+    }
+
+    /// Serves the log's filter under `/debug/log`, to read and to change, for who is in the pod.
+    pub fn log_control(&self, log: LogControl) {
+        self.lock().log = Some(log);
+    }
+
+    pub(super) fn log(&self) -> Option<LogControl> {
+        self.lock().log.clone()
     }
 
     /// Serves `/livez`, `/readyz`, `/leaderz` and `/metrics` until shutdown; `?verbose` lists each

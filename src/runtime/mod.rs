@@ -16,6 +16,7 @@ mod election;
 mod events;
 mod hash;
 mod health;
+mod logs;
 mod metric;
 mod object;
 mod process;
@@ -34,6 +35,7 @@ pub use controller::{Controller, ControllerOptions, Outcome, ReconcileError, Rec
 pub use election::{ElectionOptions, Elector, Leadership, LeadershipWatch};
 pub use events::{EventLimits, EventRecorder, EventType, EventWriter, ObjectRef};
 pub use health::Health;
+pub use logs::{LogControl, LogFormat, check_filter, init_tracing, log_to_file};
 pub use metric::{Metric, MetricKind, RUNTIME_METRICS, describe};
 pub(crate) use object::kind;
 pub use object::{
@@ -43,5 +45,5 @@ pub use queue::{Finish, Item, Pause, Priority, Queue};
 pub use shutdown::Shutdown;
 pub use sources::Source;
 pub use store::{IndexedBy, NotSynced, Objects, ObjectsIntoIter, Store};
-pub use telemetry::{LogFormat, Telemetry, init_tracing, log_to_file};
+pub use telemetry::Telemetry;
 pub use watch::{Change, ListWatch, Scope, WatchLimits};
