@@ -80,7 +80,7 @@ impl Health {
         self.lock().log.clone()
     }
 
-    /// Serves `/livez`, `/readyz`, `/leaderz` and `/metrics` until shutdown; `?verbose` lists each
+    /// Serves `/livez`, `/readyz`, `/leaderz`, `/metrics` and `/debug/log` until shutdown; `?verbose` lists each
     /// check. Requests are answered by a thread of their own, so they are while every worker of the
     /// runtime is stuck; `/livez` then says that.
     ///

@@ -46,7 +46,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Item>, Problem> {
         let at = error.utf8_error().valid_up_to();
         problem(format!("is not UTF-8 text (byte {at})"))
     })?;
-    parse(&text).map_err(|what| problem(what))
+    parse(&text).map_err(problem)
 }
 
 fn parse(text: &str) -> Result<Vec<Item>, String> {
