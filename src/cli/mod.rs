@@ -92,13 +92,13 @@ mod tests {
         let mut cli = Cli::command();
         let run = cli.find_subcommand_mut("run").unwrap();
         let help = run.render_long_help().to_string();
-        for words in [
-            "Leader election:",
-            "--lease-duration <TIME>",
-            "[default: 15s]",
-            "MAINSTAY_LEASE_DURATION",
-        ] {
-            assert_eq!(help.matches(words).count(), 1, "{words} in {help}");
+        let all: Vec<_> = help.split_whitespace().collect();
+        let all = all.join(" ");
+        let leading = "Leader election: --lease-namespace <NAME>";
+        let lease = "--lease-duration <TIME> A leader that does not renew is replaced after this; \
+                     whole seconds [default: 15s]";
+        for words in [leading, lease, "MAINSTAY_LEASE_DURATION"] {
+            assert_eq!(all.matches(words).count(), 1, "{words} in {help}");
         }
     }
 }

@@ -43,7 +43,9 @@ async fn run_takes_the_context_and_the_namespace_that_it_is_told() {
         command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .kill_on_drop(true);
+            .kill_on_drop(true)
+            .env("POD_NAME", "mainstay-5c9f")
+            .env("POD_UID", "7f3e");
         command
     };
 
@@ -64,6 +66,13 @@ async fn run_takes_the_context_and_the_namespace_that_it_is_told() {
                 .iter()
                 .filter(|event| matches!(event.verb, "list" | "watch"));
             if reads.clone().any(|event| event.resource == "pods") {
+                // Without tokens the server knows a client by its User-Agent.
+                let me = format!(
+                    "mainstay/{} (mainstay-5c9f_7f3e)",
+                    env!("CARGO_PKG_VERSION")
+                );
+                let other = reads.clone().find(|event| event.client != me);
+                assert!(other.is_none(), "{other:?}");
                 let outside = reads.find(|event| event.namespace != "team");
                 assert!(outside.is_none(), "{outside:?}");
                 return;

@@ -366,3 +366,5 @@ fn user_agent(identity: &str) -> String {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod whole_tests;

@@ -5,7 +5,11 @@ use clap::{Args as _, Command, FromArgMatches as _};
 use super::*;
 
 /// What the command line, an environment and a file's text come to.
-fn load(flags: &[&str], environment: &[(&str, &str)], file: &str) -> Result<Loaded, String> {
+pub(super) fn load(
+    flags: &[&str],
+    environment: &[(&str, &str)],
+    file: &str,
+) -> Result<Loaded, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.yaml");
     std::fs::write(&path, file).unwrap();
@@ -13,7 +17,7 @@ fn load(flags: &[&str], environment: &[(&str, &str)], file: &str) -> Result<Load
     told.map_err(|told| told.replace(&path.display().to_string(), "FILE"))
 }
 
-fn load_from(
+pub(super) fn load_from(
     flags: &[&str],
     environment: &[(&str, &str)],
     config: Option<&Path>,
@@ -266,42 +270,5 @@ fn a_request_names_version_and_replica() {
     assert_eq!(
         user_agent("a (b)\r\nX: ü"),
         format!("mainstay/{version} (a--b---X:--)")
-    );
-}
-
-/// `MAINSTAY_UPDATE=1 cargo test --lib the_sample` writes it.
-#[test]
-fn the_sample_is_what_is_printed() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/samples/config.yaml");
-    let printed = load_from(&[], &[], None).unwrap().print();
-    if std::env::var_os("MAINSTAY_UPDATE").is_some() {
-        std::fs::write(path, &printed).unwrap();
-    }
-    let sample = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(
-        sample == printed,
-        "{path} is not current; write it with MAINSTAY_UPDATE=1"
-    );
-    let loaded = load(&[], &[], &sample).unwrap();
-    assert_eq!(loaded.settings, Settings::default());
-}
-
-/// What is done after the grace: Events (2 s) and the lease (one request of 5 s).
-#[test]
-fn the_deployment_leaves_time_for_the_shutdown() {
-    let text = include_str!("../../../manifests/operator/deployment.yaml");
-    let deployment: serde_yaml::Value = serde_yaml::from_str(text).unwrap();
-    let pod = &deployment["spec"]["template"]["spec"];
-    let period = pod["terminationGracePeriodSeconds"].as_u64().unwrap();
-    let arguments = pod["containers"][0]["args"].as_sequence().unwrap();
-    let flags: Vec<_> = arguments[1..]
-        .iter()
-        .map(|word| word.as_str().unwrap())
-        .collect();
-    let settings = load_from(&flags, &[], None).unwrap().settings;
-    let needed = settings.shutdown_grace + Duration::from_secs(10);
-    assert!(
-        Duration::from_secs(period) >= needed,
-        "{period} s, {needed:?} are needed"
     );
 }

@@ -277,3 +277,33 @@ proptest! {
         prop_assert_eq!(machine.state(now), BreakerState::Closed);
     }
 }
+
+#[test]
+fn the_limits_that_are_asked_for_decide() {
+    let now = Instant::now();
+    let limits = BreakerLimits {
+        calls: 4,
+        connections: 2,
+        pause: 3 * SECOND,
+        pause_max: 4 * SECOND,
+    };
+    let mut machine = Machine::new(now, limits);
+    for _ in 0..2 {
+        assert_eq!(machine.state(now), BreakerState::Closed);
+        call(&mut machine, now, Verdict::Unconnected);
+    }
+    assert_eq!(machine.open_until(now), Some(now + 3 * SECOND));
+    let again = now + 3 * SECOND;
+    call(&mut machine, again, Verdict::Bad);
+    assert_eq!(
+        machine.open_until(again),
+        Some(again + 4 * SECOND),
+        "not 6 s"
+    );
+    let mut machine = Machine::new(now, limits);
+    for _ in 0..4 {
+        assert_eq!(machine.state(now), BreakerState::Closed);
+        call(&mut machine, now, Verdict::Bad);
+    }
+    assert_eq!(machine.state(now), BreakerState::Open);
+}

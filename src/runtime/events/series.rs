@@ -194,6 +194,21 @@ mod tests {
     }
 
     #[test]
+    fn window_and_interval_are_those_that_are_asked_for() {
+        let second = Duration::from_secs(1);
+        let limits = EventLimits {
+            interval: second,
+            window: 5 * second,
+            ..LIMITS
+        };
+        let (mut series, start) = (Series::new(&limits), Instant::now());
+        assert_eq!(publish(&mut series, start, "x"), Some(1));
+        assert_eq!(publish(&mut series, start + second / 2, "x"), None);
+        assert_eq!(publish(&mut series, start + second, "x"), Some(3));
+        assert_eq!(publish(&mut series, start + 6 * second, "x"), Some(1));
+    }
+
+    #[test]
     fn what_is_remembered_is_bounded() {
         let mut series = Series::new(&LIMITS);
         let now = Instant::now();
