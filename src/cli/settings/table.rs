@@ -296,7 +296,7 @@ pub(super) const GROUPS: &[Group] = &[
                 "listen",
                 "ADDRESS",
                 Field::Address(|s| &mut s.listen),
-                "Address of /livez, /readyz, /leaderz and /metrics",
+                "Address of /livez, /readyz, /leaderz, /metrics and /debug/log",
             ),
             option(
                 "shutdown-grace",

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::level_filters::LevelFilter;
-use tracing::{Metadata, Subscriber};
+use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
@@ -169,10 +169,12 @@ where
             .with_span_list(false)
             .boxed(),
     };
-    // Our spans name the object that lines are about: no filter may take them away from a line that it
-    // lets through.
+    // Our spans of the highest level name the object that lines are about: no filter may take them away
+    // from a line that it lets through.
     let spans = |metadata: &Metadata<'_>| {
-        metadata.is_span() && metadata.target().starts_with(env!("CARGO_PKG_NAME"))
+        metadata.is_span()
+            && *metadata.level() == Level::ERROR
+            && metadata.target().starts_with(env!("CARGO_PKG_NAME"))
     };
     let spans = filter_fn(spans).with_max_level_hint(LevelFilter::ERROR);
     let lines = Suppress::new(lines, Arc::clone(&control.repeats));
