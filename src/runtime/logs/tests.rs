@@ -1,7 +1,7 @@
 use std::io;
 
-use tracing::Instrument as _;
 use tracing::subscriber::{DefaultGuard, set_default};
+use tracing::{Dispatch, Instrument as _};
 
 use super::*;
 use crate::client::Environment;
@@ -37,11 +37,15 @@ fn capture(
     format: LogFormat,
     filter: &str,
     repeats: Duration,
-) -> (Captured, LogControl, DefaultGuard) {
+) -> (Captured, LogControl, (DefaultGuard, Dispatch)) {
     let captured = Captured::default();
     let writer = captured.clone();
     let (subscriber, control) = subscriber(format, filter, repeats, move || writer.clone(), false);
-    (captured, control, set_default(subscriber))
+    let guard = set_default(subscriber);
+    // With a single one, a place in the code that another test's thread comes by first, which logs
+    // nothing, would be silent for good.
+    let second = Dispatch::new(tracing_subscriber::registry());
+    (captured, control, (guard, second))
 }
 
 /// Logs at each level, and fails.
