@@ -16,6 +16,8 @@ mod reconcile;
 pub mod resources;
 mod service;
 mod stores;
+mod tuning;
 
 pub use process::{ProcessOptions, run};
 pub use service::{Operator, Options, RunError};
+pub use tuning::Tuning;
