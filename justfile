@@ -55,6 +55,10 @@ metrics:
 image:
     .ci/image
 
+# Write the sample of the operator's options from the code.
+config:
+    env -i PATH="$PATH" HOME="$HOME" cargo run --quiet --locked -- run --print-config > manifests/samples/config.yaml
+
 # A cluster of three nodes on this machine, with the images of MySQL and the operator.
 cluster-up: image
     tests/cluster/cluster up 3

@@ -1,6 +1,6 @@
 //! `mainstay instance`: the manager inside a MySQL container.
 
-use std::{error::Error, net::SocketAddr, path::PathBuf};
+use std::{error::Error, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand};
 
@@ -105,7 +105,7 @@ struct RunArgs {
 /// Runs the subcommand.
 pub(super) async fn run(args: InstanceArgs) -> Result<(), Box<dyn Error>> {
     let filter = std::env::var("MAINSTAY_LOG").unwrap_or_else(|_| "info".to_owned());
-    init_tracing(LogFormat::Text, &filter);
+    init_tracing(LogFormat::Text, &filter, Duration::ZERO);
     match args.action {
         Action::Install { folder } => {
             let target = instance::install(&folder)?;

@@ -1,194 +1,152 @@
 //! `mainstay run`: the operator.
 
-use std::net::SocketAddr;
+use std::env;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
-use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::client::{ClientOptions, ConfigSource};
-use crate::operator::instances::Access;
-use crate::operator::{self, Options, ProcessOptions, RunError};
-use crate::runtime::{ElectionOptions, LegacyLock, LogFormat, init_tracing};
+use super::settings::{Given, Loaded, Problems, Replica};
+use crate::operator::{self, RunError};
+use crate::runtime::{LogControl, init_tracing};
 
-/// Flags of `mainstay run`. Each can be set by the environment variable that its help names.
-#[derive(Debug, Args)]
+/// What follows the list of options.
+const AFTER_HELP: &str = "\
+Each option can also be set by an environment variable, MAINSTAY_ and its name in capitals \
+(--lease-duration is MAINSTAY_LEASE_DURATION), and in the file of --config by its name in camelCase \
+(leaseDuration: 15s). A flag goes before the environment, that before the file. Times are seconds, or \
+numbers with h, m, s or ms: 15, 1m30s, 500ms.";
+
+/// The command line of `mainstay run`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(super) struct RunArgs {
-    /// Kubeconfig file (default: KUBECONFIG, the pod's service account, or ~/.kube/config)
+    /// YAML file of options; see --print-config [env: MAINSTAY_CONFIG]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print all options as a file for --config, each with where it came from, and exit
     #[arg(long)]
-    kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig (default: its current context)
-    #[arg(long)]
-    context: Option<String>,
-    /// Work in this namespace only; several times, or with commas, in these (default: in all)
-    #[arg(long, env = "MAINSTAY_NAMESPACE", value_delimiter = ',', value_parser = namespace)]
-    namespace: Vec<String>,
-    /// Address of /livez, /readyz, /leaderz and /metrics
-    #[arg(long, env = "MAINSTAY_LISTEN", default_value = "0.0.0.0:8080")]
-    listen: SocketAddr,
-    /// Clusters reconciled at a time
-    #[arg(long, env = "MAINSTAY_WORKERS", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
-    workers: u16,
-    /// API requests a second, in the long run
-    #[arg(long, env = "MAINSTAY_QPS", default_value_t = 50.0, value_parser = positive)]
-    qps: f64,
-    /// API requests at once, after a quiet time
-    #[arg(long, env = "MAINSTAY_BURST", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
-    burst: u32,
-    /// API requests in flight
-    #[arg(long, env = "MAINSTAY_MAX_IN_FLIGHT", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
-    max_in_flight: u16,
-    /// Namespace of the Lease that elects the leader
-    #[arg(
-        long,
-        env = "MAINSTAY_LEASE_NAMESPACE",
-        default_value = "mainstay-system"
-    )]
-    lease_namespace: String,
-    /// Name of the Lease
-    #[arg(long, env = "MAINSTAY_LEASE_NAME", default_value = "mainstay")]
-    lease_name: String,
-    /// Seconds after which a leader that does not renew is replaced
-    #[arg(long, env = "MAINSTAY_LEASE_DURATION", default_value_t = 15.0, value_parser = positive)]
-    lease_duration: f64,
-    /// Seconds after which a leader that can't renew gives up
-    #[arg(long, env = "MAINSTAY_RENEW_DEADLINE", default_value_t = 10.0, value_parser = positive)]
-    renew_deadline: f64,
-    /// Seconds between renewals
-    #[arg(long, env = "MAINSTAY_RENEW_INTERVAL", default_value_t = 1.0, value_parser = positive)]
-    renew_interval: f64,
-    /// Lock of a former version, configmaps/NAME or endpoints/NAME in the Lease's namespace: nobody
-    /// leads while it is held
-    #[arg(long, env = "MAINSTAY_LEADER_ELECT_MIGRATE_FROM")]
-    leader_elect_migrate_from: Option<LegacyLock>,
-    /// Seconds that running reconciles may take to finish on SIGTERM
-    #[arg(long, env = "MAINSTAY_SHUTDOWN_GRACE", default_value_t = 25.0, value_parser = positive)]
-    shutdown_grace: f64,
-    /// How MySQL pods are reached: their address, or the API server's pod proxy
-    #[arg(long, env = "MAINSTAY_INSTANCE_ACCESS", value_enum, default_value_t)]
-    instance_access: Access,
-    /// Image that brings this binary into MySQL pods
-    #[arg(
-        long,
-        env = "MAINSTAY_OPERATOR_IMAGE",
-        default_value = "docker.io/library/mainstay:dev"
-    )]
-    operator_image: String,
+    print_config: bool,
     /// Stop, as on SIGTERM, once standard input ends: whoever started this is gone
     #[arg(long, hide = true)]
     stop_with_stdin: bool,
-    /// Log lines for people or for machines
-    #[arg(long, env = "MAINSTAY_LOG_FORMAT", value_enum, default_value_t = Format::Text)]
-    log_format: Format,
-    /// What is logged, such as info or mainstay=debug
-    #[arg(long, env = "MAINSTAY_LOG", default_value = "info")]
-    log: String,
+    #[command(flatten)]
+    given: Given,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
-    Text,
-    Json,
-}
-
-/// A name that Kubernetes takes for a namespace (RFC 1123 label).
-fn namespace(text: &str) -> Result<String, String> {
-    let clean = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    if text.is_empty()
-        || text.len() > 63
-        || !text.bytes().all(clean)
-        || text.starts_with('-')
-        || text.ends_with('-')
-    {
-        return Err(
-            "no name of a namespace: up to 63 of a-z, 0-9 and -, no - at either end".into(),
-        );
-    }
-    Ok(text.to_owned())
-}
-
-fn positive(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
-        _ => Err("must be a number above 0".into()),
+impl RunArgs {
+    fn load(&self) -> Result<Loaded, Problems> {
+        Loaded::load(&self.given, self.config.clone(), |name| env::var_os(name))
     }
 }
 
-pub(super) async fn run(args: RunArgs) -> Result<(), RunError> {
-    let format = match args.log_format {
-        Format::Text => LogFormat::Text,
-        Format::Json => LogFormat::Json,
-    };
-    init_tracing(format, &args.log);
+/// Why the operator did not run, or ended.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RunFailure {
+    /// The options can't be used.
+    #[error(transparent)]
+    Usage(#[from] Problems),
+    /// The options can't be printed.
+    #[error("can't print: {0}")]
+    Print(#[from] io::Error),
+    /// The operator itself.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+pub(super) async fn run(args: RunArgs) -> Result<(), RunFailure> {
+    let loaded = args.load()?;
+    if args.print_config {
+        io::stdout().lock().write_all(loaded.print().as_bytes())?;
+        return Ok(());
+    }
+    let options = loaded.options(&replica());
+    let (format, filter, repeats) = loaded.log();
+    let log = init_tracing(format, filter, repeats);
+    match loaded.differences().as_str() {
+        "" => tracing::info!("all options have their defaults"),
+        options => tracing::info!(options, "options that differ from the defaults"),
+    }
     if args.stop_with_stdin {
         std::thread::spawn(super::stop_with_stdin);
     }
-    let (identity, succeeds_itself) = identity();
-    let pod_namespace = std::env::var("POD_NAMESPACE").ok();
-    let pod_namespace = pod_namespace.filter(|namespace| !namespace.is_empty());
-    let version = env!("CARGO_PKG_VERSION");
-    operator::run(ProcessOptions {
-        source: ConfigSource {
-            kubeconfig: args.kubeconfig,
-            context: args.context,
-        },
-        listen: args.listen,
-        client: ClientOptions {
-            qps: args.qps,
-            burst: args.burst,
-            max_in_flight: usize::from(args.max_in_flight),
-            user_agent: format!("mainstay/{version} ({identity})"),
-            ..ClientOptions::default()
-        },
-        operator: Options {
-            namespaces: args.namespace.into_iter().collect(),
-            workers: usize::from(args.workers),
-            election: ElectionOptions {
-                succeeds_itself,
-                pod_namespace: pod_namespace.unwrap_or_else(|| args.lease_namespace.clone()),
-                migrate_from: args.leader_elect_migrate_from,
-                namespace: args.lease_namespace,
-                name: args.lease_name,
-                identity,
-                lease_duration: Duration::from_secs_f64(args.lease_duration),
-                renew_deadline: Duration::from_secs_f64(args.renew_deadline),
-                renew_interval: Duration::from_secs_f64(args.renew_interval),
-            },
-            shutdown_grace: Duration::from_secs_f64(args.shutdown_grace),
-            instance_access: args.instance_access,
-            operator_image: args.operator_image,
-        },
-    })
-    .await
+    // In a terminal it says that the terminal is gone, and ends the process as any other.
+    if !io::stderr().is_terminal() {
+        let hangup = signal(SignalKind::hangup())
+            .map_err(|error| RunError::Setup(format!("signals: {error}")))?;
+        tokio::spawn(reload_log(hangup, args, log.clone()));
+    }
+    Ok(operator::run(options, log).await?)
+}
+
+/// At each SIGHUP reads the log's filter again. Never ends.
+async fn reload_log(mut hangup: Signal, args: RunArgs, log: LogControl) {
+    while hangup.recv().await.is_some() {
+        reread(&args, &log);
+    }
+}
+
+/// Reads the log's filter again; what can't be read leaves it as it is.
+fn reread(args: &RunArgs, log: &LogControl) {
+    let loaded = match args.load() {
+        Ok(loaded) => loaded,
+        Err(problems) => {
+            let (filter, error) = (log.filter(), problems.to_string());
+            tracing::warn!(
+                filter,
+                error,
+                "SIGHUP: the options can't be used, the log filter stays"
+            );
+            return;
+        }
+    };
+    if let Some(source) = loaded.log_fixed_by() {
+        let filter = log.filter();
+        tracing::info!(
+            filter,
+            source,
+            "SIGHUP: the log filter is not the file's to change"
+        );
+        return;
+    }
+    let (_, filter, _) = loaded.log();
+    match log.set(filter) {
+        Ok(()) => tracing::info!(filter, "SIGHUP: the log filter was read again"),
+        Err(error) => tracing::warn!(error, "SIGHUP: the log filter stays"),
+    }
 }
 
 /// Names this process in the Lease: the pod and its UID, or host and process. And whether whoever had
 /// this name before has ended: a container's first process begins when its last one is gone, and
 /// another process in the pod gets a name of its own.
-fn identity() -> (String, bool) {
-    let var = |name| {
-        std::env::var(name)
-            .ok()
-            .filter(|value: &String| !value.is_empty())
-    };
+fn replica() -> Replica {
+    let var = |name| env::var(name).ok().filter(|value| !value.is_empty());
     if let (Some(pod), Some(uid)) = (var("POD_NAME"), var("POD_UID")) {
         if std::process::id() == 1 {
-            return (format!("{pod}_{uid}"), true);
+            return Replica {
+                identity: format!("{pod}_{uid}"),
+                succeeds_itself: true,
+                pod_namespace: var("POD_NAMESPACE"),
+            };
         }
-        return (unique(&format!("{pod}_{uid}")), false);
+        return unique(&format!("{pod}_{uid}"));
     }
     let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
     let host = match host.trim() {
         "" => "local",
         host => host,
     };
-    (unique(host), false)
+    unique(host)
 }
 
-fn unique(place: &str) -> String {
+fn unique(place: &str) -> Replica {
     // A process ID may come back after a restart; the start time makes the name its own.
     let started = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |since| since.as_millis());
-    format!("{place}_{}_{started}", std::process::id())
+    Replica {
+        identity: format!("{place}_{}_{started}", std::process::id()),
+        ..Replica::default()
+    }
 }

@@ -84,7 +84,7 @@ impl Client {
         let transport = Transport::new(&config, Arc::clone(&identity), dial)?;
         let dice = options.environment.clone();
         let limits = Limits {
-            breaker: Breaker::new(move |pause| dice.jitter().stretched(pause)),
+            breaker: Breaker::new(options.breaker, move |pause| dice.jitter().stretched(pause)),
             limiter: Limiter::new(options.qps, options.burst, options.max_in_flight),
         };
         Ok(Self {

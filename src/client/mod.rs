@@ -40,7 +40,7 @@ mod verbs;
 mod watch;
 
 pub use backoff::Backoff;
-pub use breaker::{BreakerState, BreakerWatch};
+pub use breaker::{BreakerLimits, BreakerState, BreakerWatch};
 pub use config::{Config, ConfigError, ConfigSource};
 pub use environment::Environment;
 pub use error::Error;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ConfigError, Environment};
+use super::{BreakerLimits, ConfigError, Environment};
 
 /// Limits of a client.
 #[derive(Clone, Debug)]
@@ -16,6 +16,8 @@ pub struct ClientOptions {
     /// Longest time of a call, waiting and retries included; for watches and raw requests until the
     /// head of the response.
     pub deadline: Duration,
+    /// When the circuit breaker opens, and for how long.
+    pub breaker: BreakerLimits,
     /// The `User-Agent` header.
     pub user_agent: String,
     /// Clock and chance, for the client and those who use it.
@@ -30,6 +32,7 @@ impl Default for ClientOptions {
             burst: 100,
             max_in_flight: 64,
             deadline: Duration::from_secs(15),
+            breaker: BreakerLimits::DEFAULT,
             user_agent: concat!("mainstay/", env!("CARGO_PKG_VERSION")).to_owned(),
             environment: Environment::system(),
         }
@@ -37,33 +40,53 @@ impl Default for ClientOptions {
 }
 
 impl ClientOptions {
+    /// The first thing that is wrong.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        let refuse = |option, problem: &str| {
-            let problem = problem.to_owned();
+        let first = self.problems().into_iter().next();
+        first.map_or(Ok(()), |(option, problem)| {
             Err(ConfigError::Option { option, problem })
-        };
+        })
+    }
+
+    /// Everything that is wrong: which option, and what. Nothing for options that will do.
+    #[must_use]
+    pub fn problems(&self) -> Vec<(&'static str, String)> {
+        let mut wrong = Vec::new();
+        let mut refuse = |option, problem: &str| wrong.push((option, problem.to_owned()));
         if !(self.qps.is_finite() && self.qps >= 0.01) {
-            return refuse("qps", "must be at least 0.01");
+            refuse("qps", "must be at least 0.01");
         }
         if self.burst == 0 {
-            return refuse(
+            refuse(
                 "burst",
                 "must be at least 1, or no request could ever be sent",
             );
         }
         if self.max_in_flight == 0 {
-            return refuse("max-in-flight", "must be at least 1");
+            refuse("max-in-flight", "must be at least 1");
         }
         if self.deadline.is_zero() {
-            return refuse("deadline", "must be longer than 0");
+            refuse("deadline", "must be longer than 0");
+        }
+        if self.breaker.calls == 0 {
+            refuse("breaker-calls", "must be at least 1");
+        }
+        if self.breaker.connections == 0 {
+            refuse("breaker-connections", "must be at least 1");
+        }
+        if self.breaker.pause.is_zero() || self.breaker.pause > self.breaker.pause_max {
+            refuse(
+                "breaker-pause",
+                "must be longer than 0 and no longer than breaker-pause-max",
+            );
         }
         if http::HeaderValue::from_str(&self.user_agent).is_err() {
-            return refuse(
+            refuse(
                 "user-agent",
                 "holds characters that no HTTP header can carry",
             );
         }
-        Ok(())
+        wrong
     }
 }
 

@@ -11,9 +11,10 @@ use tokio::time::Instant;
 
 use super::instances::{Instances, Voices};
 use super::kinds::Cluster;
+use super::stores::Stores;
 use crate::client::Fence;
 use crate::metric::{Page, metric_table};
-use crate::runtime::{Health, Leadership, LeadershipWatch, ObjectKey, Store};
+use crate::runtime::{ElectionOptions, Health, Leadership, LeadershipWatch, ObjectKey, Store};
 
 // `leader_election_master_status` is client-go's (component-base/metrics/prometheus/clientgo).
 metric_table! {
@@ -107,20 +108,20 @@ struct Seen {
 }
 
 impl Figures {
-    /// Of where they come from; `lease` is the name of the Lease.
+    /// Of where they come from.
     #[must_use]
     pub(super) fn new(
-        lease: String,
+        election: &ElectionOptions,
         leadership: &LeadershipWatch,
         fence: Fence,
-        clusters: &Store<Cluster>,
+        stores: &Stores,
         instances: &Arc<Instances>,
     ) -> Self {
         Self {
-            lease,
+            lease: election.name.clone(),
             leadership: leadership.clone(),
             fence,
-            clusters: clusters.clone(),
+            clusters: stores.clusters.clone(),
             instances: Arc::clone(instances),
             moves: Moves::default(),
         }

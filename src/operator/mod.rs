@@ -17,7 +17,9 @@ mod reconcile;
 pub mod resources;
 mod service;
 mod stores;
+mod tuning;
 
 pub use metric::OPERATOR_METRICS;
 pub use process::{ProcessOptions, metrics, run};
 pub use service::{Operator, Options, RunError};
+pub use tuning::Tuning;

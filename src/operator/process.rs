@@ -11,7 +11,9 @@ use super::metric::OPERATOR_METRICS;
 use super::service::{Operator, Options, RunError};
 use crate::client::{CLIENT_METRICS, Client, ClientOptions, Config, ConfigSource};
 use crate::metric::Metric;
-use crate::runtime::{Health, PROCESS_METRICS, RUNTIME_METRICS, Shutdown, Tasks, Telemetry};
+use crate::runtime::{
+    Health, LogControl, PROCESS_METRICS, RUNTIME_METRICS, Shutdown, Tasks, Telemetry,
+};
 
 /// How the process is to run.
 #[derive(Clone, Debug)]
@@ -37,11 +39,12 @@ pub fn metrics() -> [(&'static str, &'static [Metric]); 4] {
     ]
 }
 
-/// Runs until SIGTERM or SIGINT.
-pub async fn run(options: ProcessOptions) -> Result<(), RunError> {
+/// Runs until SIGTERM or SIGINT. `log` is the process's, to be summed up and to be changed.
+pub async fn run(options: ProcessOptions, log: LogControl) -> Result<(), RunError> {
     let stop = Shutdown::on_signals().map_err(|e| RunError::Setup(format!("signals: {e}")))?;
     let telemetry = Telemetry::install().map_err(RunError::Setup)?;
     let health = Health::new();
+    health.log_control(log.clone());
     let listener = TcpListener::bind(options.listen)
         .await
         .map_err(|error| RunError::Listen {
@@ -56,17 +59,20 @@ pub async fn run(options: ProcessOptions) -> Result<(), RunError> {
     // Probes answer before anything else is up, and until all else has stopped.
     let leadership = Some(operator.leadership());
     health.debug("process".to_owned(), process_state());
-    let mut probes = Tasks::new();
-    probes.spawn("probes", |stop| {
+    let mut base = Tasks::new();
+    base.spawn("probes", |stop| {
         health.serve(listener, telemetry, leadership, stop)
+    });
+    base.spawn("log summaries", |stop| async move {
+        log.summarise(stop).await;
     });
     check_access(&client, &options.source, in_cluster).await?;
     let left = tokio::select! {
         biased;
         left = operator.run(stop) => left?,
-        ended = probes.ended() => return Err(RunError::TaskEnded(ended)),
+        ended = base.ended() => return Err(RunError::TaskEnded(ended)),
     };
-    probes.stop().await;
+    base.stop().await;
     tracing::info!(left, "stopped");
     Ok(())
 }

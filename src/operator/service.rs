@@ -18,11 +18,12 @@ use super::notes::Notes;
 use super::reconcile::ClusterReconciler;
 use super::resources::{CLUSTER_LABEL, MANAGED_SELECTOR};
 use super::stores::Stores;
+use super::tuning::Tuning;
 use crate::client::{Client, ConfigError, Error, Fence};
 use crate::runtime::{
     Change, Controller, ControllerOptions, ElectionOptions, Elector, Ended, EventRecorder, Health,
     Kind, Leadership, LeadershipWatch, ListWatch, Meta, ObjectKey, Pause, Priority, Queue, Scope,
-    Shutdown, Store, Tasks, panic_message,
+    Shutdown, Source, Store, Tasks, WatchLimits, panic_message, sources,
 };
 
 /// How the operator is to run.
@@ -40,6 +41,8 @@ pub struct Options {
     pub instance_access: Access,
     /// Image that brings the instance manager into MySQL pods.
     pub operator_image: String,
+    /// Limits and intervals.
+    pub tuning: Tuning,
 }
 
 /// Why the operator did not start, or ended other than on request.
@@ -76,9 +79,6 @@ pub enum RunError {
     #[error("{0}")]
     TaskEnded(Ended),
 }
-
-/// A reconcile's deadline: a promotion's commands and an API server at its slowest fit in.
-const RECONCILE_DEADLINE: Duration = Duration::from_mins(2);
 
 /// One replica of the operator.
 pub struct Operator {
@@ -152,8 +152,10 @@ impl Operator {
         start_watches(&client, &options, &stores, &queue, &health, &mut caches);
 
         let fenced = client.with_fence(fence.clone());
+        let tuning = options.tuning;
+        let identity = &options.election.identity;
         let (recorder, writer) =
-            EventRecorder::new(fenced.clone(), "mainstay", &options.election.identity);
+            EventRecorder::with_limits(fenced.clone(), "mainstay", identity, tuning.events);
         let mut events = Tasks::new();
         events.spawn("event writer", |stop| writer.run(stop));
 
@@ -162,8 +164,7 @@ impl Operator {
         let access = options.instance_access;
         let instances = Instances::new(fenced.clone(), fence.clone(), access, dial, wake);
         let instances = Arc::new(instances);
-        let lease = options.election.name.clone();
-        let figures = Figures::new(lease, &leadership, fence, &stores.clusters, &instances);
+        let figures = Figures::new(&options.election, &leadership, fence, &stores, &instances);
         let moves = figures.export(&health);
         let image = &options.operator_image;
         let children = || Children::new(fenced.clone(), stores.clone(), image.clone());
@@ -184,15 +185,10 @@ impl Operator {
 
         let mut election = Tasks::new();
         election.spawn("elector", |stop| elector.run(stop));
+        let clusters = stores.clusters.clone();
         let mut following = Tasks::new();
-        let (ours, watched) = (queue.clone(), Arc::clone(&instances));
-        following.spawn("leadership", |stop| async move {
-            tokio::select! {
-                biased;
-                () = stop.triggered() => {}
-                () = lead(leadership, stores, ours, watched, moves) => {}
-            }
-        });
+        let lead = lead(leadership, stores, queue.clone(), instances.clone(), moves);
+        following.spawn("leadership", |stop| until(stop, lead));
 
         let breaker = client.breaker();
         if let Some(breaker) = breaker.clone() {
@@ -206,16 +202,20 @@ impl Operator {
             Arc::new(reconciler),
             ControllerOptions {
                 workers: options.workers,
-                deadline: RECONCILE_DEADLINE,
+                deadline: tuning.reconcile_deadline,
                 environment: client.environment().clone(),
-                // A pod that fails is a change of a child, and rarely the first of its burst: a
-                // failover must not wait for a window.
-                window: Duration::ZERO,
-                ..ControllerOptions::default()
+                window: tuning.window,
+                backoff_initial: tuning.backoff_initial,
+                backoff_max: tuning.backoff_max,
+                stalled_after: tuning.stalled_after,
             },
         )
         .with_health(&health)
         .with_breaker(breaker);
+        let controller = match tuning.resync {
+            Some(period) => controller.with_source(resync(period, clusters)),
+            None => controller,
+        };
         let workers = AssertUnwindSafe(controller.run(stop, options.shutdown_grace));
         let identity = options.election.identity;
         tracing::info!(server = client.server(), identity, "started");
@@ -243,6 +243,23 @@ impl Operator {
             }
         }
         Ok(left)
+    }
+}
+
+/// All clusters, now and then, whatever the watches tell.
+fn resync(period: Duration, clusters: Store<Cluster>) -> Source {
+    sources::every(period, move || {
+        let all = clusters.list().unwrap_or_default().into_iter();
+        all.map(|cluster| cluster.metadata.key())
+    })
+}
+
+/// Runs what never ends until `stop`.
+async fn until(stop: Shutdown, task: impl Future<Output = ()>) {
+    tokio::select! {
+        biased;
+        () = stop.triggered() => {}
+        () = task => {}
     }
 }
 
@@ -305,12 +322,14 @@ fn start_watches(
             clusters.add(key, priority);
         }
     };
-    let watch = ListWatch::new(client.clone(), all, stores.clusters.clone(), on_cluster);
-    let watch = watch.with_health(health);
+    let watch = ListWatch::new(client.clone(), all, stores.clusters.clone(), on_cluster)
+        .with_limits(options.tuning.watch)
+        .with_health(health);
     tasks.spawn("watch of mysqlclusters", |stop| watch.run(stop));
     let mut watches = Watches {
         client,
         scope: &ours,
+        limits: options.tuning.watch,
         queue,
         health,
         tasks,
@@ -326,6 +345,7 @@ fn start_watches(
 struct Watches<'a> {
     client: &'a Client,
     scope: &'a Scope,
+    limits: WatchLimits,
     queue: &'a Queue,
     health: &'a Health,
     tasks: &'a mut Tasks,
@@ -344,7 +364,9 @@ impl Watches<'_> {
             }
         };
         let (client, scope) = (self.client.clone(), self.scope.clone());
-        let watch = ListWatch::new(client, scope, store.clone(), handler).with_health(self.health);
+        let watch = ListWatch::new(client, scope, store.clone(), handler)
+            .with_limits(self.limits)
+            .with_health(self.health);
         let name = format!("watch of {}", K::RESOURCE.plural);
         self.tasks.spawn(name, |stop| watch.run(stop));
     }

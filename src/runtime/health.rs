@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::election::LeadershipWatch;
+use super::logs::LogControl;
 use super::server;
 use super::shutdown::Shutdown;
 use super::telemetry::Telemetry;
@@ -62,6 +63,7 @@ struct Registry {
     states: BTreeMap<String, Arc<State>>,
     collectors: Vec<Arc<Collector>>,
     exporters: Vec<Arc<Exporter>>,
+    log: Option<LogControl>,
 }
 
 /// The outcome of all checks of one probe.
@@ -110,7 +112,16 @@ impl Health {
         self.lock().exporters.push(Arc::new(export));
     }
 
-    /// Serves `/livez`, `/readyz`, `/leaderz`, `/metrics` and `/debug/state` until shutdown; `?verbose` lists each
+    /// Serves the log's filter under `/debug/log`, to read and to change, for who is in the pod.
+    pub fn log_control(&self, log: LogControl) {
+        self.lock().log = Some(log);
+    }
+
+    pub(super) fn log(&self) -> Option<LogControl> {
+        self.lock().log.clone()
+    }
+
+    /// Serves `/livez`, `/readyz`, `/leaderz`, `/metrics`, `/debug/state` and `/debug/log` until shutdown; `?verbose` lists each
     /// check. Requests are answered by a thread of their own, so they are while every worker of the
     /// runtime is stuck; `/livez` then says that.
     ///

@@ -16,6 +16,7 @@ mod election;
 mod events;
 mod hash;
 mod health;
+mod logs;
 mod metric;
 mod object;
 mod process;
@@ -33,8 +34,9 @@ mod watch;
 
 pub use controller::{Controller, ControllerOptions, Outcome, ReconcileError, Reconciler};
 pub use election::{ElectionOptions, Elector, Leadership, LeadershipWatch, LegacyLock};
-pub use events::{EventRecorder, EventType, EventWriter, ObjectRef};
+pub use events::{EventLimits, EventRecorder, EventType, EventWriter, ObjectRef};
 pub use health::{Check, Health};
+pub use logs::{LogControl, LogFormat, check_filter, init_tracing, log_to_file};
 pub use metric::RUNTIME_METRICS;
 pub(crate) use object::kind;
 pub use object::{
@@ -47,5 +49,5 @@ pub use sources::Source;
 pub use store::{IndexedBy, NotSynced, Objects, ObjectsIntoIter, Store};
 pub(crate) use tasks::panic_message;
 pub use tasks::{Ended, Tasks};
-pub use telemetry::{LogFormat, Telemetry, init_tracing, log_to_file};
-pub use watch::{Change, ListWatch, Scope};
+pub use telemetry::Telemetry;
+pub use watch::{Change, ListWatch, Scope, WatchLimits};

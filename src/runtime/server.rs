@@ -3,6 +3,7 @@
 //! It runs on a thread and an async runtime of its own: a probe is answered whatever else hangs.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use tokio::sync::Semaphore;
 
 use super::election::{Leadership, LeadershipWatch};
 use super::health::{Health, Report, report};
+use super::logs;
 use super::metric::{self, RUNTIME_METRICS};
 use super::shutdown::Shutdown;
 use super::telemetry::Telemetry;
@@ -120,10 +122,10 @@ async fn accept(listener: &TcpListener, state: &Arc<State>) {
             return;
         };
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 let state = Arc::clone(state);
                 tokio::spawn(async move {
-                    connection(stream, state).await;
+                    connection(stream, peer.ip(), state).await;
                     drop(permit);
                 });
             }
@@ -135,10 +137,16 @@ async fn accept(listener: &TcpListener, state: &Arc<State>) {
     }
 }
 
-async fn connection(stream: TcpStream, state: Arc<State>) {
+async fn connection(stream: TcpStream, peer: IpAddr, state: Arc<State>) {
     let service = service_fn(move |request: Request<Incoming>| {
         let state = Arc::clone(&state);
-        async move { Ok::<_, Infallible>(respond(&state, request.method(), request.uri()).await) }
+        async move {
+            if request.uri().path() == "/debug/log" {
+                let (status, body) = logs::answer(state.health.log(), peer, request).await;
+                return Ok(text(status, body));
+            }
+            Ok::<_, Infallible>(respond(&state, request.method(), request.uri()).await)
+        }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

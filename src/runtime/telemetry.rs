@@ -1,13 +1,8 @@
-//! Metrics in Prometheus' text format, and logs.
-
-use std::fs::File;
-use std::io::IsTerminal as _;
-use std::sync::Arc;
+//! Metrics in Prometheus' text format.
 
 use metrics_exporter_prometheus::{
     Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
 };
-use tracing_subscriber::EnvFilter;
 
 use super::metric::RUNTIME_METRICS;
 use super::process;
@@ -90,56 +85,6 @@ impl Telemetry {
     pub fn upkeep(&self) {
         self.handle.run_upkeep();
     }
-}
-
-/// How logs are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum LogFormat {
-    /// For people: one compact line.
-    #[default]
-    Text,
-    /// For machines: one JSON object a line.
-    Json,
-}
-
-/// Starts logging to stderr what `filter` lets through, such as `info,mainstay::runtime=debug`; `info`
-/// where it can't be read. A second call does nothing.
-pub fn init_tracing(format: LogFormat, filter: &str) {
-    let (filter, complaint) = match EnvFilter::try_new(filter) {
-        Ok(filter) => (filter, None),
-        Err(error) => (EnvFilter::new("info"), Some(error)),
-    };
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
-    // An error means that a subscriber is there already, as in tests: it stays.
-    let _ = match format {
-        LogFormat::Text => subscriber
-            .compact()
-            .with_ansi(std::io::stderr().is_terminal())
-            .try_init(),
-        LogFormat::Json => subscriber
-            .json()
-            .flatten_event(true)
-            .with_span_list(false)
-            .try_init(),
-    };
-    if let Some(error) = complaint {
-        tracing::warn!(%error, "the log filter can't be read; using info");
-    }
-}
-
-/// Starts logging to `file`, one compact line an entry, what `filter` lets through; `info` where it
-/// can't be read. For a process whose terminal shows something else. A second call does nothing.
-pub fn log_to_file(file: File, filter: &str) {
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
-    // An error means that a subscriber is there already, as in tests: it stays.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(Arc::new(file))
-        .with_ansi(false)
-        .compact()
-        .try_init();
 }
 
 #[cfg(test)]

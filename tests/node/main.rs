@@ -17,7 +17,7 @@ use mainstay::{
         CUSTOM_RESOURCE_DEFINITION, Client, ClientOptions, Config, DeleteOptions,
         PERSISTENT_VOLUME_CLAIM, POD, Patch, SECRET,
     },
-    operator::{Operator, Options, instances::Access},
+    operator::{Operator, Options, Tuning, instances::Access},
     runtime::{ElectionOptions, Health, Shutdown},
     sandbox::{InMemory, Node, NodeOptions, ProcessOptions, Processes, Runtime},
 };
@@ -85,6 +85,7 @@ impl World {
             shutdown_grace: Duration::from_secs(5),
             instance_access: Access::Direct,
             operator_image: "mainstay".to_owned(),
+            tuning: Tuning::default(),
         };
         let operator = Operator::new(client(&self.api), options, &Health::new()).unwrap();
         let operator = operator.with_instance_dial(Arc::new(self.node.clone()));

@@ -23,6 +23,7 @@ mod network;
 mod overlap;
 mod run;
 mod scenario;
+mod secrets;
 mod world;
 
 use std::time::Instant;

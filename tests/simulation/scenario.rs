@@ -147,7 +147,7 @@ pub(crate) async fn random(seed: u64) -> Outcome {
 
 impl World {
     /// A cluster of three that runs and is written to.
-    async fn must_run(&mut self) {
+    pub(crate) async fn must_run(&mut self) {
         self.create_cluster(3).await;
         self.must_settle().await;
         self.start_writing();

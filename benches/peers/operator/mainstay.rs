@@ -148,7 +148,7 @@ fn wake<K: Kind>(queue: &Queue, change: Change<K>, of: impl Fn(&Meta) -> Option<
 
 #[tokio::main(worker_threads = 2)]
 async fn main() -> Result<(), Box<dyn Error>> {
-    init_tracing(LogFormat::Text, "warn");
+    init_tracing(LogFormat::Text, "warn", Duration::ZERO);
     let config = Config::load(&ConfigSource::default()).await?;
     let unlimited = ClientOptions {
         qps: 1e9,

@@ -6,12 +6,6 @@ use tokio::time::Instant;
 
 /// Seconds over which calls are judged.
 const WINDOW: usize = 10;
-/// Fewer calls than this in the window say nothing about a share of them.
-const ENOUGH_CALLS: u32 = 20;
-/// Connections that fail in a row and open it, however few calls there are.
-const CONNECTIONS_IN_A_ROW: u32 = 5;
-/// First and longest time that it stays open.
-const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// Closed for this long it has recovered, and its next pause is the first one again.
 const RECOVERED: Duration = Duration::from_secs(30);
 /// Calls at a time in the last round of the ramp, after which it closes.
@@ -20,6 +14,36 @@ const RAMP_TOP: u32 = 32;
 /// Half-open without a failure for this long it has recovered, too: who has little to send would need
 /// minutes for the ramp.
 const SETTLED: Duration = Duration::from_secs(10);
+
+/// When a circuit breaker opens, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakerLimits {
+    /// Fewer calls than this in ten seconds say nothing about a share of them: it does not open though
+    /// half of them are bad.
+    pub calls: u32,
+    /// Connections that fail in a row and open it, however few calls there are.
+    pub connections: u32,
+    /// How long it stays open at first.
+    pub pause: Duration,
+    /// What that grows to, doubling while the server does not recover.
+    pub pause_max: Duration,
+}
+
+impl BreakerLimits {
+    /// Twenty calls, five connections, 1 s to 30 s.
+    pub const DEFAULT: Self = Self {
+        calls: 20,
+        connections: 5,
+        pause: Duration::from_secs(1),
+        pause_max: Duration::from_secs(30),
+    };
+}
+
+impl Default for BreakerLimits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
 
 /// What callers are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,12 +120,14 @@ pub(super) struct Machine {
     epoch: u64,
     /// The last pause, doubled by the next one unless it recovers.
     pause: Option<Duration>,
+    limits: BreakerLimits,
 }
 
 impl Machine {
     /// Closed.
-    pub(super) fn new(now: Instant) -> Self {
+    pub(super) fn new(now: Instant, limits: BreakerLimits) -> Self {
         Self {
+            limits,
             phase: Phase::closed(now),
             epoch: 0,
             pause: None,
@@ -168,7 +194,8 @@ impl Machine {
                 if verdict != Verdict::Unknown {
                     window.count(now, verdict != Verdict::Good);
                 }
-                if *unconnected >= CONNECTIONS_IN_A_ROW || window.is_bad(now) {
+                if *unconnected >= self.limits.connections || window.is_bad(now, self.limits.calls)
+                {
                     self.open(now, stretch);
                 }
             }
@@ -227,8 +254,8 @@ impl Machine {
             _ => false,
         };
         let pause = match self.pause {
-            Some(last) if !recovered => (last * 2).min(PAUSE.1),
-            _ => PAUSE.0,
+            Some(last) if !recovered => (last * 2).min(self.limits.pause_max),
+            _ => self.limits.pause,
         };
         self.pause = Some(pause);
         let until = now + stretch(pause);
@@ -286,13 +313,13 @@ impl Window {
         *bads = bads.saturating_add(u32::from(bad));
     }
 
-    fn is_bad(&mut self, now: Instant) -> bool {
+    fn is_bad(&mut self, now: Instant, enough: u32) -> bool {
         self.turn_to(now);
         let sum = |(calls, bads): (u64, u64), (c, b): &(u32, u32)| {
             (calls + u64::from(*c), bads + u64::from(*b))
         };
         let (calls, bads) = self.seconds.iter().fold((0, 0), sum);
-        calls >= u64::from(ENOUGH_CALLS) && 2 * bads >= calls
+        calls >= u64::from(enough) && 2 * bads >= calls
     }
 
     /// Forgets what is older than the window. The slot of `now`.

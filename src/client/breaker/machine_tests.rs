@@ -22,7 +22,7 @@ fn call(machine: &mut Machine, now: Instant, verdict: Verdict) {
 }
 
 fn opened(now: Instant) -> Machine {
-    let mut machine = Machine::new(now);
+    let mut machine = Machine::new(now, BreakerLimits::DEFAULT);
     for _ in 0..5 {
         call(&mut machine, now, Verdict::Unconnected);
     }
@@ -32,7 +32,7 @@ fn opened(now: Instant) -> Machine {
 #[test]
 fn opens_when_half_of_enough_calls_are_bad_and_not_before() {
     let now = Instant::now();
-    let mut machine = Machine::new(now);
+    let mut machine = Machine::new(now, BreakerLimits::DEFAULT);
     for i in 0..19 {
         call(
             &mut machine,
@@ -57,7 +57,7 @@ fn opens_when_half_of_enough_calls_are_bad_and_not_before() {
 #[test]
 fn refusals_by_the_server_and_our_own_cancellations_are_no_sign_of_an_outage() {
     let now = Instant::now();
-    let mut machine = Machine::new(now);
+    let mut machine = Machine::new(now, BreakerLimits::DEFAULT);
     for _ in 0..100 {
         call(&mut machine, now, Verdict::Unknown);
     }
@@ -73,7 +73,7 @@ fn refusals_by_the_server_and_our_own_cancellations_are_no_sign_of_an_outage() {
 #[test]
 fn calls_older_than_the_window_are_forgotten() {
     let now = Instant::now();
-    let mut machine = Machine::new(now);
+    let mut machine = Machine::new(now, BreakerLimits::DEFAULT);
     for _ in 0..19 {
         call(&mut machine, now, Verdict::Bad);
     }
@@ -90,7 +90,7 @@ fn calls_older_than_the_window_are_forgotten() {
 #[test]
 fn five_connections_that_fail_in_a_row_open_it_and_a_good_one_between_them_does_not() {
     let now = Instant::now();
-    let mut machine = Machine::new(now);
+    let mut machine = Machine::new(now, BreakerLimits::DEFAULT);
     for _ in 0..4 {
         call(&mut machine, now, Verdict::Unconnected);
     }
@@ -209,7 +209,7 @@ fn who_has_little_to_send_need_not_climb_the_whole_ramp() {
 #[test]
 fn a_slow_answer_from_before_says_nothing_about_now() {
     let start = Instant::now();
-    let mut machine = Machine::new(start);
+    let mut machine = Machine::new(start, BreakerLimits::DEFAULT);
     let slow = go(&mut machine, start);
     for _ in 0..5 {
         call(&mut machine, start, Verdict::Unconnected);
@@ -236,7 +236,7 @@ proptest! {
         steps in proptest::collection::vec((0_u64..3000, 0_u8..8, 0_f64..1.0), 1..300),
     ) {
         let mut now = Instant::now();
-        let mut machine = Machine::new(now);
+        let mut machine = Machine::new(now, BreakerLimits::DEFAULT);
         let mut under_way: Vec<u64> = Vec::new();
         for (millis, op, chance) in steps {
             now += Duration::from_millis(millis);
@@ -251,7 +251,7 @@ proptest! {
                     }
                     Admission::Refused(until) => {
                         prop_assert_eq!(before, BreakerState::Open);
-                        prop_assert!(until > now && until <= now + PAUSE.1.mul_f64(1.0 + JITTER));
+                        prop_assert!(until > now && until <= now + BreakerLimits::DEFAULT.pause_max.mul_f64(1.0 + JITTER));
                     }
                     Admission::Full => prop_assert_eq!(before, BreakerState::HalfOpen),
                 }
@@ -268,7 +268,7 @@ proptest! {
         for epoch in under_way.drain(..) {
             machine.ended(now, epoch, Verdict::Unknown, exact);
         }
-        now += 2 * PAUSE.1;
+        now += 2 * BreakerLimits::DEFAULT.pause_max;
         for _ in 0..2 * RAMP_TOP {
             if let Admission::Go(epoch) = machine.admit(now) {
                 machine.ended(now, epoch, Verdict::Good, exact);
@@ -276,4 +276,34 @@ proptest! {
         }
         prop_assert_eq!(machine.state(now), BreakerState::Closed);
     }
+}
+
+#[test]
+fn the_limits_that_are_asked_for_decide() {
+    let now = Instant::now();
+    let limits = BreakerLimits {
+        calls: 4,
+        connections: 2,
+        pause: 3 * SECOND,
+        pause_max: 4 * SECOND,
+    };
+    let mut machine = Machine::new(now, limits);
+    for _ in 0..2 {
+        assert_eq!(machine.state(now), BreakerState::Closed);
+        call(&mut machine, now, Verdict::Unconnected);
+    }
+    assert_eq!(machine.open_until(now), Some(now + 3 * SECOND));
+    let again = now + 3 * SECOND;
+    call(&mut machine, again, Verdict::Bad);
+    assert_eq!(
+        machine.open_until(again),
+        Some(again + 4 * SECOND),
+        "not 6 s"
+    );
+    let mut machine = Machine::new(now, limits);
+    for _ in 0..4 {
+        assert_eq!(machine.state(now), BreakerState::Closed);
+        call(&mut machine, now, Verdict::Bad);
+    }
+    assert_eq!(machine.state(now), BreakerState::Open);
 }

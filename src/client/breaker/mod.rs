@@ -15,9 +15,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-pub use machine::BreakerState;
 pub(super) use machine::Verdict;
 use machine::{Admission, Machine};
+pub use machine::{BreakerLimits, BreakerState};
 
 use super::telemetry;
 use crate::sync::watch;
@@ -61,11 +61,14 @@ pub(super) struct Open;
 
 impl Breaker {
     /// Closed. `stretch` lengthens a pause by chance.
-    pub(super) fn new(stretch: impl Fn(Duration) -> Duration + Send + Sync + 'static) -> Self {
+    pub(super) fn new(
+        limits: BreakerLimits,
+        stretch: impl Fn(Duration) -> Duration + Send + Sync + 'static,
+    ) -> Self {
         let state = BreakerState::Closed;
         telemetry::breaker_begun(state);
         Self {
-            machine: Mutex::new(Machine::new(Instant::now())),
+            machine: Mutex::new(Machine::new(Instant::now(), limits)),
             stretch: Box::new(stretch),
             freed: Notify::new(),
             published: watch::Sender::new(Published { state, until: None }),

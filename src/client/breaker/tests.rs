@@ -11,7 +11,7 @@ async fn fail(breaker: &Breaker) {
 }
 
 async fn opened() -> Arc<Breaker> {
-    let breaker = Arc::new(Breaker::new(|pause| pause));
+    let breaker = Arc::new(Breaker::new(BreakerLimits::DEFAULT, |pause| pause));
     for _ in 0..5 {
         fail(&breaker).await;
     }

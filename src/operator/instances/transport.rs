@@ -262,14 +262,15 @@ impl Line {
                     .await
                     .map_err(other)?;
             tokio::spawn(connection);
+            let bearer = format!("Bearer {}", self.address.token);
+            let mut bearer = HeaderValue::try_from(bearer)
+                .map_err(|error| DialError::Other(error.to_string()))?;
+            bearer.set_sensitive(true);
             let mut request = Request::builder()
                 .method(method)
                 .uri(path)
                 .header(header::HOST, &self.address.host)
-                .header(
-                    header::AUTHORIZATION,
-                    format!("Bearer {}", self.address.token),
-                );
+                .header(header::AUTHORIZATION, bearer);
             if let Some(term) = term {
                 request = request.header(TERM_HEADER, term);
             }

@@ -21,7 +21,7 @@ use tracing::Instrument as _;
 use super::health::Health;
 use super::metric;
 use super::object::ObjectKey;
-use super::queue::{Finish, Pause, Queue};
+use super::queue::{BACKOFF_CAP, BACKOFF_INITIAL, Finish, Pause, Queue};
 use super::shutdown::Shutdown;
 use super::sources::Source;
 use super::store::NotSynced;
@@ -121,6 +121,11 @@ pub struct ControllerOptions {
     /// None by default: a window spares runs where a child's changes come in bursts and the last
     /// counts (design: 1 s, classically 5 s), but what comes second in one may be what matters.
     pub window: Duration,
+    /// Longest first backoff of a key that fails: what is waited is drawn from zero to it, and it
+    /// doubles with each failure.
+    pub backoff_initial: Duration,
+    /// What that grows to.
+    pub backoff_max: Duration,
 }
 
 impl Default for ControllerOptions {
@@ -132,6 +137,8 @@ impl Default for ControllerOptions {
             stalled_after: Duration::from_mins(10),
             environment: Environment::system(),
             window: Duration::ZERO,
+            backoff_initial: BACKOFF_INITIAL,
+            backoff_max: BACKOFF_CAP,
         }
     }
 }
@@ -173,6 +180,7 @@ impl<R: Reconciler> Controller<R> {
             ..options
         };
         queue.set_window(options.window);
+        queue.set_backoff(options.backoff_initial, options.backoff_max);
         metric::begin_controller(name);
         let slots = Arc::new(Slots::new(options.workers));
         Self {
@@ -266,7 +274,8 @@ impl<R: Reconciler> Pool<R> {
         let duration = metrics::histogram!(metric::RECONCILE_DURATION, "controller" => self.name);
         let mut jitter = self.options.environment.jitter();
         while let Some(item) = self.queue.next().await {
-            let span = tracing::info_span!(
+            // At the highest level, so that no filter takes the name of the object from a line.
+            let span = tracing::error_span!(
                 "reconcile",
                 controller = self.name,
                 key = %item.key,

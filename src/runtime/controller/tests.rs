@@ -309,3 +309,23 @@ async fn changes_within_the_window_run_once_at_its_end_and_the_spec_waits_for_no
     shutdown.trigger();
     run.await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_key_backs_off_within_the_bounds_that_are_asked_for() {
+    let queue = Queue::new("test", &Environment::system());
+    let reconciler = Arc::new(Scripted::default());
+    let options = ControllerOptions {
+        backoff_initial: Duration::from_millis(5),
+        backoff_max: Duration::from_millis(20),
+        ..ControllerOptions::default()
+    };
+    let controller = Controller::new("test", queue.clone(), Arc::clone(&reconciler), options);
+    let shutdown = Shutdown::new();
+    let run = tokio::spawn(controller.run(shutdown.clone(), Duration::ZERO));
+    queue.add(key("transient"), Priority::Normal);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    shutdown.trigger();
+    run.await.unwrap();
+    let runs = reconciler.runs("transient").len();
+    assert!(runs >= 400, "{runs} in 10 s, at most 21 ms apart");
+}

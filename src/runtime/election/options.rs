@@ -57,46 +57,69 @@ impl ElectionOptions {
 
     /// Checks all settings; the error names every one that is wrong.
     pub(super) fn validate(&self) -> Result<(), String> {
+        let wrong = self.problems();
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        let wrong: Vec<_> = wrong.into_iter().map(|(_, problem)| problem).collect();
+        Err(wrong.join("; "))
+    }
+
+    /// Everything that is wrong: which setting, and what. Nothing for settings that go together.
+    #[must_use]
+    pub fn problems(&self) -> Vec<(&'static str, String)> {
         let (duration, deadline, interval) = (
             self.lease_duration,
             self.renew_deadline,
             self.renew_interval,
         );
         let names = [
-            ("namespace", &self.namespace),
-            ("name", &self.name),
+            ("lease-namespace", &self.namespace),
+            ("lease-name", &self.name),
             ("identity", &self.identity),
         ];
-        let mut wrong: Vec<String> = names
-            .iter()
+        let mut wrong: Vec<(&'static str, String)> = names
+            .into_iter()
             .filter(|(_, value)| value.is_empty())
-            .map(|(field, _)| format!("the lease's {field} is empty"))
+            .map(|(field, _)| {
+                (
+                    field,
+                    "the lease's ".to_owned() + field.trim_start_matches("lease-") + " is empty",
+                )
+            })
             .collect();
+        let mut refuse = |option, problem| wrong.push((option, problem));
         if duration.as_secs() == 0 || duration.subsec_nanos() > 0 {
-            wrong.push(format!(
-                "lease duration {duration:?} is not a whole number of seconds"
-            ));
+            refuse(
+                "lease-duration",
+                format!("lease duration {duration:?} is not a whole number of seconds"),
+            );
         }
         if i32::try_from(duration.as_secs()).is_err() {
-            wrong.push(format!("lease duration {duration:?} is too long"));
+            refuse(
+                "lease-duration",
+                format!("lease duration {duration:?} is too long"),
+            );
         }
         // The margin against clocks of different speed is half of the difference: 5 % of the
         // duration on each side must fit in.
         if deadline > duration.mul_f64(0.8) {
-            wrong.push(format!(
-                "renew deadline {deadline:?} is more than 80 % of the lease duration {duration:?}"
-            ));
+            refuse(
+                "renew-deadline",
+                format!(
+                    "renew deadline {deadline:?} is more than 80 % of the lease duration {duration:?}"
+                ),
+            );
         }
         if interval.is_zero() || interval.mul_f64(2.0 * (1.0 + JITTER)) >= deadline {
-            wrong.push(format!(
-                "renew interval {interval:?} must be positive and fit twice in the renew deadline {deadline:?}"
-            ));
+            refuse(
+                "renew-interval",
+                format!(
+                    "renew interval {interval:?} must be positive and fit twice in the renew deadline {deadline:?}"
+                ),
+            );
         }
-        if wrong.is_empty() {
-            Ok(())
-        } else {
-            Err(wrong.join("; "))
-        }
+        wrong
     }
 }
 

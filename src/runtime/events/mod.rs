@@ -20,10 +20,34 @@ use crate::client::{Client, EVENT, Environment, Error, Patch, Resource};
 use body::Reporter;
 use series::{Act, Series};
 
-/// Events waiting to be written; more are dropped.
-const QUEUE_LIMIT: usize = 1000;
 /// How long what is queued is still written at shutdown.
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
+
+/// Bounds of what is held and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventLimits {
+    /// Events that wait to be written, at least one; more are dropped.
+    pub queue: usize,
+    /// The count of a series of repeats is written at most this often.
+    pub interval: Duration,
+    /// An Event that repeats within this time counts as one of its series.
+    pub window: Duration,
+}
+
+impl EventLimits {
+    /// 1000 that wait; a count each 10 s; series of what repeats within 10 min.
+    pub const DEFAULT: Self = Self {
+        queue: 1000,
+        interval: Duration::from_secs(10),
+        window: Duration::from_mins(10),
+    };
+}
+
+impl Default for EventLimits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
 
 /// Whether an Event is good to know or asks for attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,11 +92,23 @@ impl EventRecorder {
     /// `mysql.mainstay.dev/operator`; `instance` this process.
     #[must_use]
     pub fn new(client: Client, reporter: &str, instance: &str) -> (Self, EventWriter) {
+        Self::with_limits(client, reporter, instance, EventLimits::DEFAULT)
+    }
+
+    /// The same within other limits.
+    #[must_use]
+    pub fn with_limits(
+        client: Client,
+        reporter: &str,
+        instance: &str,
+        limits: EventLimits,
+    ) -> (Self, EventWriter) {
         metric::begin_events();
-        let (queue, published) = mpsc::channel(QUEUE_LIMIT);
+        let (queue, published) = mpsc::channel(limits.queue.max(1));
         let writer = EventWriter {
             client,
             published,
+            series: Series::new(&limits),
             reporter: Reporter::new(reporter, instance),
         };
         (Self { queue }, writer)
@@ -107,6 +143,7 @@ impl EventRecorder {
 pub struct EventWriter {
     client: Client,
     published: mpsc::Receiver<Published>,
+    series: Series,
     reporter: Reporter,
 }
 
@@ -117,6 +154,7 @@ impl EventWriter {
         write(
             &Remote(self.client),
             self.published,
+            self.series,
             self.reporter,
             environment,
             &shutdown,
@@ -163,13 +201,14 @@ impl Target for Remote {
 async fn write<T: Target>(
     target: &T,
     mut published: mpsc::Receiver<Published>,
+    series: Series,
     reporter: Reporter,
     environment: Environment,
     shutdown: &Shutdown,
 ) {
     let mut writer = Writer {
         target,
-        series: Series::default(),
+        series,
         reporter,
         environment,
     };

@@ -5,12 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Published;
+use super::{EventLimits, Published};
 
-/// A repeat within this time counts as one of the same series.
-const SERIES_WINDOW: Duration = Duration::from_mins(10);
-/// A series' count is written at most this often.
-const PATCH_INTERVAL: Duration = Duration::from_secs(10);
 /// Series remembered; beyond, the one that was quiet longest is forgotten.
 const SERIES_LIMIT: usize = 2000;
 
@@ -22,9 +18,13 @@ pub(super) struct Act {
     pub(super) count: u32,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Series {
     known: HashMap<Published, Known>,
+    /// A repeat within this time counts as one of the same series.
+    window: Duration,
+    /// A series' count is written at most this often.
+    interval: Duration,
 }
 
 #[derive(Debug)]
@@ -39,16 +39,25 @@ struct Known {
 }
 
 impl Series {
+    /// None known yet.
+    pub(super) fn new(limits: &EventLimits) -> Self {
+        Self {
+            known: HashMap::new(),
+            window: limits.window,
+            interval: limits.interval,
+        }
+    }
+
     /// An Event was published. Returns what to write now; a repeat soon after the last write is held
     /// back, see [`take_due`](Self::take_due). `name` is for a new Event.
     pub(super) fn publish(&mut self, now: Instant, event: Published, name: String) -> Option<Act> {
         if let Some(known) = self.known.get_mut(&event)
-            && now - known.last < SERIES_WINDOW
+            && now - known.last < self.window
         {
             known.count += 1;
             known.last = now;
             known.held = true;
-            if now - known.written < PATCH_INTERVAL {
+            if now - known.written < self.interval {
                 return None;
             }
             return Some(known.act(&event, now));
@@ -72,12 +81,13 @@ impl Series {
     /// When the next count that was held back is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let held = self.known.values().filter(|known| known.held);
-        held.map(|known| known.written + PATCH_INTERVAL).min()
+        held.map(|known| known.written + self.interval).min()
     }
 
     /// A count that was held back and is due at `now`.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<Act> {
-        let due = |known: &Known| known.held && known.written + PATCH_INTERVAL <= now;
+        let interval = self.interval;
+        let due = |known: &Known| known.held && known.written + interval <= now;
         let (event, known) = first(self.known.iter_mut().filter(|(_, known)| due(known)))?;
         Some(known.act(event, now))
     }
@@ -93,8 +103,7 @@ impl Series {
         if self.known.len() < SERIES_LIMIT {
             return;
         }
-        self.known
-            .retain(|_, known| now - known.last < SERIES_WINDOW);
+        self.known.retain(|_, known| now - known.last < self.window);
         if self.known.len() < SERIES_LIMIT {
             return;
         }
@@ -133,6 +142,8 @@ mod tests {
     use super::*;
     use crate::client::POD;
 
+    const LIMITS: EventLimits = EventLimits::DEFAULT;
+
     fn event(note: &str) -> Published {
         Published {
             about: ObjectRef {
@@ -156,7 +167,7 @@ mod tests {
 
     #[test]
     fn repeats_are_counted_and_the_count_is_written_now_and_then() {
-        let mut series = Series::default();
+        let mut series = Series::new(&LIMITS);
         let start = Instant::now();
         assert_eq!(publish(&mut series, start, "x"), Some(1));
         assert_eq!(
@@ -171,26 +182,41 @@ mod tests {
             );
         }
         let due = series.next_due().unwrap();
-        assert_eq!(due, start + PATCH_INTERVAL);
+        assert_eq!(due, start + LIMITS.interval);
         assert_eq!(series.take_due(due - Duration::from_secs(1)), None);
         assert_eq!(series.take_due(due).map(|act| act.count), Some(6));
         assert_eq!((series.take_due(due), series.next_due()), (None, None));
-        assert_eq!(publish(&mut series, due + PATCH_INTERVAL, "x"), Some(7));
-        assert_eq!(publish(&mut series, due + PATCH_INTERVAL, "x"), None);
+        assert_eq!(publish(&mut series, due + LIMITS.interval, "x"), Some(7));
+        assert_eq!(publish(&mut series, due + LIMITS.interval, "x"), None);
         assert_eq!(series.take_held().map(|act| act.count), Some(8));
-        let later = due + PATCH_INTERVAL + SERIES_WINDOW;
+        let later = due + LIMITS.interval + LIMITS.window;
         assert_eq!(publish(&mut series, later, "x"), Some(1), "a new series");
     }
 
     #[test]
+    fn window_and_interval_are_those_that_are_asked_for() {
+        let second = Duration::from_secs(1);
+        let limits = EventLimits {
+            interval: second,
+            window: 5 * second,
+            ..LIMITS
+        };
+        let (mut series, start) = (Series::new(&limits), Instant::now());
+        assert_eq!(publish(&mut series, start, "x"), Some(1));
+        assert_eq!(publish(&mut series, start + second / 2, "x"), None);
+        assert_eq!(publish(&mut series, start + second, "x"), Some(3));
+        assert_eq!(publish(&mut series, start + 6 * second, "x"), Some(1));
+    }
+
+    #[test]
     fn what_is_remembered_is_bounded() {
-        let mut series = Series::default();
+        let mut series = Series::new(&LIMITS);
         let now = Instant::now();
         for i in 0..SERIES_LIMIT + 50 {
             publish(&mut series, now, &i.to_string());
         }
         assert_eq!(series.known.len(), SERIES_LIMIT);
-        publish(&mut series, now + SERIES_WINDOW, "later");
+        publish(&mut series, now + LIMITS.window, "later");
         assert_eq!(series.known.len(), 1);
     }
 }

@@ -50,12 +50,14 @@ struct Fixture {
 }
 
 fn start(target: Fake) -> Fixture {
-    let (queue, published) = mpsc::channel(QUEUE_LIMIT);
+    let (queue, published) = mpsc::channel(EventLimits::DEFAULT.queue);
     let shutdown = Shutdown::new();
     let (api, stop) = (target.clone(), shutdown.clone());
     let run = tokio::spawn(async move {
         let reporter = Reporter::new("c", "i");
-        write(&api, published, reporter, Environment::system(), &stop).await;
+        let series = Series::new(&EventLimits::DEFAULT);
+        let environment = Environment::system();
+        write(&api, published, series, reporter, environment, &stop).await;
     });
     Fixture {
         target,
@@ -129,7 +131,7 @@ async fn an_outage_neither_blocks_publishing_nor_shutdown_and_drops_are_counted(
         ..Fake::default()
     });
     tokio::task::yield_now().await;
-    for i in 0..QUEUE_LIMIT + 5 {
+    for i in 0..EventLimits::DEFAULT.queue + 5 {
         publish(&test.recorder, &i.to_string());
     }
     assert!(

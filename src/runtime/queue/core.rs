@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::entries::{Again, Entries, Hashes, Place};
 use super::linked::{Id, List};
 use super::ready::Ready;
-use super::retry::Retry;
+use super::retry::{BACKOFF_CAP, BACKOFF_INITIAL, Retry};
 use super::words::{Finish, Item, Left, Pause, Priority};
 use crate::client::Jitter;
 use crate::runtime::ObjectKey;
@@ -35,7 +35,7 @@ pub(super) struct Core {
     entries: Entries,
     /// In the order they are handed out.
     ready: Ready,
-    /// By the time they become ready.
+    /// By when they become ready.
     waiting: BTreeMap<(Instant, u64), Id>,
     /// Keys that nobody asks for but whose window is open, by its end.
     resting: BTreeMap<(Instant, u64), Id>,
@@ -46,12 +46,12 @@ pub(super) struct Core {
     ticket: u64,
     /// Items handed out since an aged one went first.
     since_aged: u8,
-    /// By [`Pause`].
     paused: [bool; 2],
     draining: bool,
     jitter: Jitter,
     /// How long after the start of a key's run its next one for a change that is not urgent may start.
     window: Duration,
+    backoff: (Duration, Duration),
     /// The latest time that was told. Callers read their clocks before they take turns, so that one
     /// may tell an earlier time than the one before it: none goes back.
     latest: Option<Instant>,
@@ -80,12 +80,17 @@ impl Core {
             draining: false,
             jitter,
             window: Duration::ZERO,
+            backoff: (BACKOFF_INITIAL, BACKOFF_CAP),
             latest: None,
         }
     }
 
     pub(super) fn set_window(&mut self, window: Duration) {
         self.window = window;
+    }
+
+    pub(super) fn set_backoff(&mut self, backoff: (Duration, Duration)) {
+        self.backoff = backoff;
     }
 
     fn clock(&mut self, now: Instant) -> Instant {
@@ -320,7 +325,7 @@ impl Core {
             }
             Finish::Failed | Finish::Conflict => {
                 entry.conflicts = conflicts;
-                let mut failed = retry.unwrap_or_default();
+                let mut failed = retry.unwrap_or_else(|| Retry::new(self.backoff).into());
                 failed.failed(started, now, &mut self.jitter);
                 let mut at = failed.until();
                 let mut priority = entry.priority;

@@ -34,6 +34,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use self::core::Core;
+pub(super) use self::retry::{BACKOFF_CAP, BACKOFF_INITIAL};
 pub(super) use self::words::Left;
 pub use self::words::{Finish, Item, Pause, Priority};
 use super::object::ObjectKey;
@@ -152,6 +153,11 @@ impl Queue {
     /// How long after the start of a key's run its next one for a change may start.
     pub(super) fn set_window(&self, window: Duration) {
         self.lock().core.set_window(window);
+    }
+
+    /// First and longest backoff of keys that fail.
+    pub(super) fn set_backoff(&self, initial: Duration, longest: Duration) {
+        self.lock().core.set_backoff((initial, longest));
     }
 
     /// Hands out no key until [`resume`](Self::resume) for the same reason. Keys go on coalescing, and

@@ -9,8 +9,8 @@ use crate::runtime::backoff::Backoff;
 
 /// First and longest backoff of a key: client-go's `DefaultTypedControllerRateLimiter` (5 ms to
 /// 1000 s, here 16 min), with full jitter.
-pub(super) const BACKOFF_INITIAL: Duration = Duration::from_millis(5);
-pub(super) const BACKOFF_CAP: Duration = Duration::from_mins(16);
+pub(in crate::runtime) const BACKOFF_INITIAL: Duration = Duration::from_millis(5);
+pub(in crate::runtime) const BACKOFF_CAP: Duration = Duration::from_mins(16);
 
 /// A failed key may run before its backoff is over when something about it changed, but not sooner
 /// than this (or the backoff, if that is shorter): a stream of changes must not make it spin.
@@ -29,20 +29,19 @@ pub(super) struct Retry {
     hold: Option<Instant>,
 }
 
-impl Default for Retry {
-    fn default() -> Self {
+impl Retry {
+    /// A key that has not failed yet; its backoff will go from `initial` to `cap`.
+    pub(super) fn new((initial, cap): (Duration, Duration)) -> Self {
         Self {
-            backoff: Backoff::new(BACKOFF_INITIAL, BACKOFF_CAP),
-            ceiling: BACKOFF_INITIAL,
+            backoff: Backoff::new(initial, cap),
+            ceiling: initial,
             failures: 0,
             since: None,
             until: None,
             hold: None,
         }
     }
-}
 
-impl Retry {
     /// A run that started at `started` failed at `now`. The failure count (and so the delay) rises
     /// only if the run had waited for its backoff: a run that a change triggered early says nothing
     /// about how long the fault lasts (kubernetes#132805).
@@ -91,7 +90,7 @@ mod tests {
     #[test]
     fn the_delay_doubles_with_full_jitter_up_to_the_cap() {
         let mut jitter = Jitter::seeded(1);
-        let mut retry = Retry::default();
+        let mut retry = Retry::new((BACKOFF_INITIAL, BACKOFF_CAP));
         let mut now = Instant::now();
         let mut ceiling = BACKOFF_INITIAL;
         for _ in 0..40 {
@@ -108,7 +107,7 @@ mod tests {
     #[test]
     fn an_early_run_keeps_the_count_and_the_backoff_that_is_left() {
         let mut jitter = Jitter::seeded(1);
-        let mut retry = Retry::default();
+        let mut retry = Retry::new((BACKOFF_INITIAL, BACKOFF_CAP));
         let mut now = Instant::now();
         while retry.failures < 15 {
             retry.failed(now, now, &mut jitter);

@@ -223,12 +223,11 @@ async fn metrics_have_client_gos_names_and_meanings() {
     has(r#"workqueue_adds_total{name="q"} 1"#);
     tokio::time::advance(Duration::from_secs(2)).await;
     has(r#"mainstay_workqueue_oldest_seconds{name="q"} 2"#);
-    queue.pause(Pause::Standby);
+    queue.pause(Pause::Breaker);
     has(r#"mainstay_workqueue_oldest_seconds{name="q"} 0"#);
-    queue.resume(Pause::Standby);
+    queue.resume(Pause::Breaker);
     queue.next().await.unwrap();
     has(r#"workqueue_depth{name="q"} 0"#);
-    has(r#"mainstay_workqueue_oldest_seconds{name="q"} 0"#);
     has(r#"workqueue_queue_duration_seconds_sum{name="q"} 2"#);
     tokio::time::advance(Duration::from_secs(3)).await;
     has(r#"workqueue_longest_running_processor_seconds{name="q"} 3"#);

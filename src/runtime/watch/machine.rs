@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::WatchLimits;
 use super::source::{PageRequest, WatchRequest};
 use super::words::{Action, End, Failure, Step};
 use crate::client::Jitter;
 use crate::runtime::backoff::Backoff;
 
-/// Objects in a page, as client-go's pager and kubectl ask for.
-const PAGE_LIMIT: u32 = 500;
 /// A collection so large (or so busy) that its list expires before it can be watched is read in
 /// pages larger by this factor, up to everything at once.
 const PAGE_GROWTH: u32 = 4;
@@ -27,15 +26,11 @@ const JITTER: f64 = 0.5;
 /// this, each its own.
 const BACK_SPREAD: Duration = Duration::from_secs(1);
 
-/// The server ends a watch after this, ± 20 %: 4 to 6 min, so that watches do not all end at once.
-const WATCH_TIMEOUT: Duration = Duration::from_mins(5);
+/// So that watches do not all end at once: ± 20 %.
 const WATCH_TIMEOUT_SPREAD: f64 = 0.2;
 /// A watch that its server should have ended so long ago, and that gave no frame meanwhile, is dead.
 const SILENCE_SLACK: Duration = Duration::from_secs(30);
 
-/// A watch that is to begin with all objects, and gives no frame for so long, does not do so: an older
-/// server that does not know how, or one that is too busy.
-const INITIAL_SILENCE: Duration = Duration::from_secs(10);
 /// So many watches in a row that broke off before all objects had come: this time they are listed.
 const BROKEN_LIMIT: u8 = 3;
 
@@ -57,6 +52,7 @@ pub(super) struct Machine {
     /// Brief watches in a row without a frame.
     barren: u8,
     page_limit: Option<u32>,
+    limits: WatchLimits,
     /// Whether the server is asked for watches that begin with all objects.
     streams: bool,
     /// Of those, how many broke off in a row.
@@ -113,7 +109,17 @@ impl Machine {
             healthy_since: None,
             fresh: true,
             barren: 0,
-            page_limit: Some(PAGE_LIMIT),
+            page_limit: Some(WatchLimits::DEFAULT.page_size),
+            limits: WatchLimits::DEFAULT,
+        }
+    }
+
+    /// The same within other limits.
+    pub(super) fn with_limits(self, limits: WatchLimits) -> Self {
+        Self {
+            page_limit: Some(limits.page_size.max(1)),
+            limits,
+            ..self
         }
     }
 
@@ -149,7 +155,9 @@ impl Machine {
     fn watch(&mut self, begin: Option<&'static str>, resource_version: Option<String>) -> Action {
         let request = WatchRequest {
             resource_version,
-            timeout: self.jitter.around(WATCH_TIMEOUT, WATCH_TIMEOUT_SPREAD),
+            timeout: self
+                .jitter
+                .around(self.limits.timeout, WATCH_TIMEOUT_SPREAD),
         };
         Action::Watch { begin, request }
     }
@@ -195,7 +203,7 @@ impl Machine {
     /// dead.
     pub(super) fn silence(&self, timeout: Duration) -> Duration {
         if self.awaits_objects() {
-            INITIAL_SILENCE
+            self.limits.patience
         } else {
             timeout + SILENCE_SLACK
         }

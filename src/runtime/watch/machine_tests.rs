@@ -268,7 +268,7 @@ fn a_watch_that_begins_with_all_objects_goes_on_as_the_watch() {
     let mut test = Loop::streaming();
     assert_eq!(streams(&test.step()), Some("initial"));
     assert!(test.machine.awaits_objects());
-    assert_eq!(test.machine.silence(LONG), INITIAL_SILENCE);
+    assert_eq!(test.machine.silence(LONG), WatchLimits::DEFAULT.patience);
     // The version of one object says nothing of the collection.
     test.machine.frame(test.now, "9");
     test.machine.streamed(test.now, "10");
@@ -326,4 +326,28 @@ fn a_busy_or_broken_server_is_asked_for_a_list_this_time() {
     }
     test.ended(LONG, 1, FAILED);
     assert!(lists(&test.step()).is_some());
+}
+
+#[test]
+fn the_limits_that_are_asked_for_are_those_of_its_requests() {
+    let limits = WatchLimits {
+        page_size: 7,
+        timeout: LONG,
+        patience: SHORT,
+        ..WatchLimits::DEFAULT
+    };
+    let mut test = Loop::streaming();
+    test.machine = test.machine.with_limits(limits);
+    let Action::Watch { request, .. } = test.step().action else {
+        panic!("it begins with a watch");
+    };
+    let (shortest, longest) = (LONG.mul_f64(0.8), LONG.mul_f64(1.2));
+    assert!(request.timeout >= shortest && request.timeout <= longest);
+    assert_eq!(test.machine.silence(LONG), SHORT);
+    test.ended(SHORT, 0, End::Silent);
+    let step = test.step();
+    assert_eq!(
+        lists(&step).map(|(_, request)| request.limit),
+        Some(Some(7))
+    );
 }

@@ -20,6 +20,7 @@ mod words;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 
@@ -96,12 +97,44 @@ impl Scope {
     }
 }
 
+/// Bounds of a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchLimits {
+    /// Objects in a page of a list, at least one; 500 as client-go's pager and kubectl ask for.
+    pub page_size: u32,
+    /// The server is asked to end a watch after this, ± 20 %. At most 7 min, or a loop that is well
+    /// would be taken for one that hangs.
+    pub timeout: Duration,
+    /// A watch that is to begin with all objects, and gives no frame for so long, does not do so: an
+    /// older server that does not know how, or one that is too busy. The objects are listed instead.
+    pub patience: Duration,
+    /// A loop that could not reach the server for so long has a stale cache, and is not ready.
+    pub stale_after: Duration,
+}
+
+impl WatchLimits {
+    /// Pages of 500, watches of 4 to 6 min, 10 s of patience, stale after a minute.
+    pub const DEFAULT: Self = Self {
+        page_size: 500,
+        timeout: Duration::from_mins(5),
+        patience: Duration::from_secs(10),
+        stale_after: Duration::from_mins(1),
+    };
+}
+
+impl Default for WatchLimits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
 type Handler<K> = dyn Fn(Change<K>) + Send + Sync;
 
 /// Keeps one store of one kind and one scope: one loop, or one for each namespace of several.
 pub struct ListWatch<K> {
     loops: Vec<Loop<K>>,
     handler: Box<Handler<K>>,
+    limits: WatchLimits,
 }
 
 struct Loop<K> {
@@ -131,7 +164,17 @@ impl<K: Kind> ListWatch<K> {
         Self {
             loops: loops.collect(),
             handler: Box::new(handler),
+            limits: WatchLimits::DEFAULT,
         }
+    }
+
+    /// The same within other limits.
+    #[must_use]
+    pub fn with_limits(self, limits: WatchLimits) -> Self {
+        for each in &self.loops {
+            each.status.stale_after(limits.stale_after);
+        }
+        Self { limits, ..self }
     }
 
     /// Registers readiness (the cache is synced and fresh, and if not, why) and liveness (the loop
@@ -158,9 +201,9 @@ impl<K: Kind> ListWatch<K> {
 
     /// Runs until shutdown, and then stops at once. Never ends by an error.
     pub async fn run(self, shutdown: Shutdown) {
-        let (handler, loops) = (&*self.handler, self.loops);
+        let (handler, loops, limits) = (&*self.handler, self.loops, self.limits);
         let drives = loops.into_iter().map(|each| async move {
-            let machine = Machine::new(each.source.jitter());
+            let machine = Machine::new(each.source.jitter()).with_limits(limits);
             drive::drive(machine, &each.source, each.part, handler, &each.status).await;
         });
         tokio::select! {

@@ -8,12 +8,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::WatchLimits;
 use super::source::PartScope;
 use crate::client::{Error, Resource};
 use crate::runtime::ObjectKey;
 
-/// A loop that could not reach the server for so long has a stale cache.
-const STALE_AFTER: Duration = Duration::from_mins(1);
 /// A healthy loop does something at least this often: its longest pause is a watch without a frame
 /// (6 min 30 s).
 const STUCK_AFTER: Duration = Duration::from_mins(10);
@@ -35,6 +34,8 @@ pub(super) struct Status {
 type Contacts = Arc<Mutex<Vec<f64>>>;
 
 struct Inner {
+    /// How long the loop may fail before its cache is stale.
+    stale_after: Duration,
     objects: usize,
     synced: bool,
     /// Since when the loop has been failing, and the last reason.
@@ -84,6 +85,7 @@ impl Status {
             resource,
             scope,
             inner: Mutex::new(Inner {
+                stale_after: WatchLimits::DEFAULT.stale_after,
                 objects: 0,
                 synced: false,
                 trouble: None,
@@ -94,6 +96,11 @@ impl Status {
             contacts,
             number,
         }
+    }
+
+    /// Sets how long the loop may fail before its cache is stale.
+    pub(super) fn stale_after(&self, limit: Duration) {
+        self.lock().stale_after = limit;
     }
 
     /// The loop is alive.
@@ -166,7 +173,7 @@ impl Status {
         let age = now.saturating_duration_since(inner.contact);
         if let Some(trouble) = &inner.trouble {
             let failing = now.saturating_duration_since(trouble.since);
-            if !inner.synced || trouble.forbidden || failing > STALE_AFTER {
+            if !inner.synced || trouble.forbidden || failing > inner.stale_after {
                 let state = if inner.synced { "stale" } else { "not synced" };
                 return Err(format!(
                     "{} in {}: {state}, last contact {age:.0?} ago: {}",

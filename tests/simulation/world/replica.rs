@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mainstay::client::Fence;
 use mainstay::operator::instances::Access;
-use mainstay::operator::{Operator, Options};
+use mainstay::operator::{Operator, Options, Tuning};
 use mainstay::runtime::{ElectionOptions, Health, Leadership, LeadershipWatch, Shutdown};
 
 use super::ways::ToPods;
@@ -55,6 +55,7 @@ impl World {
             shutdown_grace: Duration::from_secs(5),
             instance_access: Access::Auto,
             operator_image: "mainstay:simulated".to_owned(),
+            tuning: Tuning::default(),
         };
         let dial = ToPods {
             network: self.shared.network.clone(),

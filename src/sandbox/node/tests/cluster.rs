@@ -26,6 +26,7 @@ impl World {
             shutdown_grace: Duration::from_secs(5),
             instance_access: Access::Direct,
             operator_image: "mainstay".to_owned(),
+            tuning: crate::operator::Tuning::default(),
         };
         let client = client(&self.api, &self.clock, 2);
         let operator = Operator::new(client, options, &Health::new()).unwrap();
