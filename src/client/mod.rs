@@ -19,6 +19,8 @@ mod environment;
 mod error;
 mod fence;
 mod frame;
+#[cfg(test)]
+mod freezable;
 #[cfg(any(fuzzing, test))]
 pub mod fuzz;
 mod handle;

@@ -5,10 +5,8 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -21,11 +19,11 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use rustls::pki_types::PrivatePkcs8KeyDer;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use super::config::Trust;
+use super::freezable::Freezable;
 use super::transport::tls;
 use super::{Client, ClientOptions, Config, Dial, Stream};
 
@@ -98,7 +96,7 @@ struct Inner {
     certificate: Option<String>,
     connections: AtomicUsize,
     /// Connections below this number are dead: no byte passes any more.
-    frozen_below: AtomicUsize,
+    frozen_below: Arc<AtomicUsize>,
     /// Dials that are still to be refused.
     refusals: AtomicUsize,
     /// Told when connections are to be left.
@@ -170,7 +168,7 @@ impl FakeServer {
             tls,
             certificate,
             connections: AtomicUsize::new(0),
-            frozen_below: AtomicUsize::new(0),
+            frozen_below: Arc::default(),
             refusals: AtomicUsize::new(0),
             leave: Notify::new(),
         }))
@@ -267,7 +265,7 @@ impl FakeServer {
         let stream = Freezable {
             stream,
             number,
-            server: Arc::clone(&self.0),
+            frozen_below: Arc::clone(&self.0.frozen_below),
         };
         let mut builder = auto::Builder::new(TokioExecutor::new());
         let stream: Box<dyn Stream> = match &self.0.tls {
@@ -359,52 +357,5 @@ impl Dial for FakeServer {
             tokio::spawn(server.serve(far));
             Ok(Box::new(near) as Box<dyn Stream>)
         })
-    }
-}
-
-/// A stream that goes dead without closing, as when a firewall drops its packets.
-struct Freezable<S> {
-    stream: S,
-    number: usize,
-    server: Arc<Inner>,
-}
-
-impl<S> Freezable<S> {
-    fn is_frozen(&self) -> bool {
-        self.number < self.server.frozen_below.load(Ordering::SeqCst)
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Freezable<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.is_frozen() {
-            return Poll::Pending;
-        }
-        Pin::new(&mut self.stream).poll_read(cx, buf)
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Freezable<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        if self.is_frozen() {
-            return Poll::Pending;
-        }
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

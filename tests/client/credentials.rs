@@ -21,14 +21,11 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
 
 use crate::identities::{Identity, Known, authority};
 
 /// Requests under way at a time.
 const TASKS: usize = 16;
-/// Connections that are refused for their certificate: fewer than open the breaker.
-const REFUSED: usize = 3;
 
 fn setting(name: &str, default: f64) -> Duration {
     let said = std::env::var(name).ok().and_then(|text| text.parse().ok());
@@ -93,7 +90,12 @@ impl Scene {
 }
 
 /// A client of the server there, whose kubeconfig stands in `folder`.
-async fn client(address: SocketAddr, authority: &str, folder: &Path, user: &Value) -> Client {
+pub(crate) async fn client(
+    address: SocketAddr,
+    authority: &str,
+    folder: &Path,
+    user: &Value,
+) -> Client {
     write(&folder.join("ca.pem"), authority);
     let cluster =
         json!({"server": format!("https://{address}"), "certificate-authority": "ca.pem"});
@@ -125,7 +127,7 @@ fn only(tokens: &[&str]) -> BTreeMap<String, User> {
 }
 
 /// Whole or not at all, as the kubelet replaces files.
-fn write(file: &Path, text: &str) {
+pub(crate) fn write(file: &Path, text: &str) {
     let new = file.with_extension("new");
     std::fs::write(&new, text).unwrap();
     std::fs::rename(new, file).unwrap();
@@ -207,7 +209,11 @@ impl Load {
 }
 
 /// The life of a ConfigMap: created (a POST is never repeated blindly), read, changed, deleted.
-async fn request(client: &Client, step: usize, name: &str) -> Result<(), mainstay::client::Error> {
+pub(crate) async fn request(
+    client: &Client,
+    step: usize,
+    name: &str,
+) -> Result<(), mainstay::client::Error> {
     let namespace = Some("default");
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
     match step {
@@ -375,51 +381,4 @@ async fn k1962_a_client_certificate_that_is_replaced_under_load_fails_no_request
         &scene.client,
     )
     .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn k1962_a_request_whose_connection_was_refused_for_its_certificate_is_sent_again() {
-    for alpn in [b"h2".as_slice(), b"http/1.1"] {
-        let ours = authority();
-        let me = ours.client();
-        let (nobody, known) = (Known::new(&ours.pem), Known::new(&ours.pem));
-        known.accept(&me);
-        let [refuses, accepts] = [&nobody, &known].map(|known| {
-            let mut config = ours.server("127.0.0.1", known);
-            Arc::get_mut(&mut config).unwrap().alpn_protocols = vec![alpn.to_vec()];
-            TlsAcceptor::from(config)
-        });
-        let server = ApiServer::new(ApiServerOptions::default());
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        write(&folder.path().join("tls.crt"), &me.certificate);
-        write(&folder.path().join("tls.key"), &me.key);
-        let user = json!({"client-certificate": "tls.crt", "client-key": "tls.key"});
-        let address = listener.local_addr().unwrap();
-        tokio::spawn(async move {
-            for connection in 0.. {
-                let (stream, _) = listener.accept().await.unwrap();
-                if connection < REFUSED {
-                    refuses.accept(stream).await.unwrap_err();
-                    continue;
-                }
-                let (accepts, server) = (accepts.clone(), server.clone());
-                tokio::spawn(async move {
-                    server
-                        .serve_stream(accepts.accept(stream).await.unwrap())
-                        .await;
-                });
-            }
-        });
-        let client = client(address, &ours.pem, folder.path(), &user).await;
-        // POSTs, which are not repeated unless they certainly were not taken.
-        let posts = (0..REFUSED).map(|task| {
-            let client = client.clone();
-            async move { request(&client, 0, &format!("c-{task}")).await }
-        });
-        for post in futures_util::future::join_all(posts).await {
-            post.unwrap();
-        }
-        assert!(nobody.refusals() > 0, "nobody was refused");
-    }
 }

@@ -7,3 +7,4 @@ mod command_line;
 mod credentials;
 mod identities;
 mod raw_server;
+mod refusal;

@@ -15,10 +15,8 @@ fn the_sample_is_what_is_printed() {
     );
 }
 
-/// Each option is set, and each must arrive.
-#[test]
-fn cert_manager_9158_what_is_configured_is_what_is_used() {
-    let file = "
+/// Each option, and to another value than by default.
+const ALL: &str = "
 kubeconfig: /k
 context: c
 namespace: [n]
@@ -58,7 +56,11 @@ logFormat: json
 log: debug
 logRepeatInterval: 36s
 ";
-    let loaded = load(&[], &[], file).unwrap();
+
+/// Each option is set, and each must arrive.
+#[test]
+fn cert_manager_9158_what_is_configured_is_what_is_used() {
+    let loaded = load(&[], &[], ALL).unwrap();
     let (all, set) = (table::entries().count(), loaded.differences());
     assert_eq!(
         set.matches(" (").count(),

@@ -12,7 +12,7 @@ use super::entries::{Again, Entries, Hashes, Place};
 use super::linked::{Id, List};
 use super::ready::Ready;
 use super::retry::{BACKOFF_CAP, BACKOFF_INITIAL, Retry};
-use super::words::{Finish, Item, Left, Pause, Priority};
+use super::words::{Finish, Item, Pause, Priority};
 use crate::client::Jitter;
 use crate::runtime::ObjectKey;
 
@@ -366,13 +366,6 @@ impl Core {
 
     pub(super) fn is_draining(&self) -> bool {
         self.draining
-    }
-
-    pub(super) fn left(&self) -> Left {
-        Left {
-            running: self.busy,
-            queued: self.ready.len(),
-        }
     }
 
     /// Keys that are ready.

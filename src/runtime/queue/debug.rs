@@ -5,6 +5,7 @@ use tokio::time::Instant;
 
 use super::{Core, Hashes, Pause};
 use crate::runtime::ObjectKey;
+use crate::runtime::queue::words::Left;
 
 /// So many failing keys are named.
 const NAMED: usize = 20;
@@ -18,6 +19,14 @@ impl Core {
     ) -> Option<Instant> {
         let id = self.entries.find(key, hashes)?;
         self.entries[id].retry.as_ref()?.since()
+    }
+
+    /// What is not done.
+    pub(in crate::runtime::queue) fn left(&self) -> Left {
+        Left {
+            running: self.busy,
+            queued: self.ready.len(),
+        }
     }
 
     /// How things stand, for people: what is paused and why, how many keys are where, when the next

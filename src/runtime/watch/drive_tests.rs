@@ -26,9 +26,9 @@ pub(super) enum Play {
 
 #[derive(Clone, Default)]
 pub(super) struct Script {
-    back: Arc<tokio::sync::Notify>,
+    pub(super) back: Arc<tokio::sync::Notify>,
     pub(super) replies: Arc<Mutex<VecDeque<Reply>>>,
-    calls: Arc<Mutex<Vec<String>>>,
+    pub(super) calls: Arc<Mutex<Vec<String>>>,
 }
 
 impl Script {
@@ -369,36 +369,4 @@ async fn the_store_holds_a_change_before_its_handler_is_called() {
     )
     .await;
     assert_eq!(*seen.lock().unwrap(), [1, 0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn once_the_server_is_back_no_loop_waits_for_the_end_of_its_delay() {
-    let away = || Error::Unavailable {
-        what: "list".to_owned(),
-        code: None,
-        unsent: true,
-        message: "connection refused".to_owned(),
-    };
-    let script = Script::default();
-    let failures = (0..100).map(|_| Reply::Page(Err(away())));
-    script.replies.lock().unwrap().extend(failures);
-    let store = Store::<Thing>::new();
-    let status = Status::alone(Thing::RESOURCE);
-    let machine = Machine::paging(Jitter::seeded(1));
-    let returning = async {
-        // By then the delays are the longest: it is within one of more than 15 s.
-        sleep(Duration::from_mins(5)).await;
-        let failed = script.calls.lock().unwrap().len();
-        sleep(Duration::from_secs(1)).await;
-        assert_eq!(script.calls.lock().unwrap().len(), failed);
-        let back = Instant::now();
-        *script.replies.lock().unwrap() = VecDeque::from([page(1, None, vec![])]);
-        script.back.notify_one();
-        store.synced().await;
-        back.elapsed()
-    };
-    tokio::select! {
-        () = drive(machine, &script, store.part(None), &|_| {}, &status) => {}
-        took = returning => assert!(took <= Duration::from_secs(1), "{took:?}"),
-    }
 }

@@ -1,10 +1,11 @@
-//! Watches that begin with all objects.
+//! Watches that begin with all objects, and loops whose server is back.
 
 use super::tests::{Play, Reply, Script, item, modified, page, play_from};
 use super::*;
 use crate::client::Jitter;
 use crate::runtime::Store;
 use crate::runtime::testing::{Thing, initial_end, raw};
+use std::collections::VecDeque;
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_begins_with_all_objects_fills_the_store_and_sweeps_it() {
@@ -72,5 +73,37 @@ async fn first_objects_meet_no_expectation_but_their_own() {
     tokio::select! {
         () = drive(machine, &script, store.part(None), &|_| {}, &status) => {}
         seen = expecting => assert!(!seen),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn once_the_server_is_back_no_loop_waits_for_the_end_of_its_delay() {
+    let away = || Error::Unavailable {
+        what: "list".to_owned(),
+        code: None,
+        unsent: true,
+        message: "connection refused".to_owned(),
+    };
+    let script = Script::default();
+    let failures = (0..100).map(|_| Reply::Page(Err(away())));
+    script.replies.lock().unwrap().extend(failures);
+    let store = Store::<Thing>::new();
+    let status = Status::alone(Thing::RESOURCE);
+    let machine = Machine::paging(Jitter::seeded(1));
+    let returning = async {
+        // By then the delays are the longest: it is within one of more than 15 s.
+        sleep(Duration::from_mins(5)).await;
+        let failed = script.calls.lock().unwrap().len();
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(script.calls.lock().unwrap().len(), failed);
+        let back = Instant::now();
+        *script.replies.lock().unwrap() = VecDeque::from([page(1, None, vec![])]);
+        script.back.notify_one();
+        store.synced().await;
+        back.elapsed()
+    };
+    tokio::select! {
+        () = drive(machine, &script, store.part(None), &|_| {}, &status) => {}
+        took = returning => assert!(took <= Duration::from_secs(1), "{took:?}"),
     }
 }
