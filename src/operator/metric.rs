@@ -31,7 +31,7 @@ metric_table! {
     WRITABLE = Gauge "mainstay_cluster_writable" ["namespace", "mysqlcluster"]
         "1 while the primary accepts writes (the condition Available), else 0.";
     STALLED = Gauge "mainstay_cluster_stalled" ["namespace", "mysqlcluster"]
-        "1 while the spec can't be worked with (the condition Stalled), else 0.";
+        "1 while nothing comes of the cluster as it is, a spec that can't be worked with or reconciles that go on failing (the condition Stalled), else 0.";
     INSTANCES = Gauge "mainstay_cluster_instances" ["namespace", "mysqlcluster"]
         "Instances that the spec asks for.";
     INSTANCES_READY = Gauge "mainstay_cluster_instances_ready" ["namespace", "mysqlcluster"]

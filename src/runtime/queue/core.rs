@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::entries::{Again, Entries, Hashes, Place};
 use super::linked::{Id, List};
 use super::ready::Ready;
-use super::retry::{BACKOFF_CAP, BACKOFF_INITIAL, Retry};
+use super::retry::{BACKOFF_CAP, BACKOFF_INITIAL, Retry, held};
 use super::words::{Finish, Item, Pause, Priority};
 use crate::client::Jitter;
 use crate::runtime::ObjectKey;
@@ -47,6 +47,8 @@ pub(super) struct Core {
     /// Items handed out since an aged one went first.
     since_aged: u8,
     paused: [bool; 2],
+    /// When the pause of a standby ended last: what was ready before has waited since then.
+    took_over: Option<Instant>,
     draining: bool,
     jitter: Jitter,
     /// How long after the start of a key's run its next one for a change that is not urgent may start.
@@ -55,14 +57,6 @@ pub(super) struct Core {
     /// The latest time that was told. Callers read their clocks before they take turns, so that one
     /// may tell an earlier time than the one before it: none goes back.
     latest: Option<Instant>,
-}
-
-/// When a key that is asked for at `at` may run: one that failed is held, unless it is urgent.
-fn held(retry: Option<&Retry>, at: Instant, priority: Priority) -> Instant {
-    match retry {
-        Some(retry) if priority < Priority::High => at.max(retry.hold()),
-        _ => at,
-    }
 }
 
 impl Core {
@@ -77,6 +71,7 @@ impl Core {
             ticket: 0,
             since_aged: 0,
             paused: [false; 2],
+            took_over: None,
             draining: false,
             jitter,
             window: Duration::ZERO,
@@ -244,7 +239,9 @@ impl Core {
         let id = self.ready.pop(&mut self.entries, priority)?;
         let entry = &mut self.entries[id];
         let waited = match entry.place {
-            Place::Ready { since } => now.saturating_duration_since(since),
+            Place::Ready { since } => {
+                now.saturating_duration_since(self.took_over.map_or(since, |at| at.max(since)))
+            }
             _ => Duration::ZERO,
         };
         entry.place = Place::Running { again: None };
@@ -354,8 +351,11 @@ impl Core {
         Some(again.at.saturating_duration_since(now))
     }
 
-    pub(super) fn pause(&mut self, why: Pause, paused: bool) {
-        self.paused[why as usize] = paused;
+    pub(super) fn pause(&mut self, now: Instant, why: Pause, paused: bool) {
+        let before = std::mem::replace(&mut self.paused[why as usize], paused);
+        if why == Pause::Standby && before && !paused {
+            self.took_over = Some(now);
+        }
     }
 
     /// No key is handed out any more; what is added is still recorded, so that

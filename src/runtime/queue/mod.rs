@@ -163,12 +163,12 @@ impl Queue {
     /// Hands out no key until [`resume`](Self::resume) for the same reason. Keys go on coalescing, and
     /// runs in progress go on.
     pub fn pause(&self, why: Pause) {
-        self.lock().core.pause(why, true);
+        self.lock().core.pause(Instant::now(), why, true);
     }
 
     /// Ends a [`pause`](Self::pause); one for another reason goes on.
     pub fn resume(&self, why: Pause) {
-        self.lock().core.pause(why, false);
+        self.lock().core.pause(Instant::now(), why, false);
         self.rouse();
     }
 

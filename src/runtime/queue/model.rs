@@ -85,6 +85,7 @@ struct World {
     models: BTreeMap<ObjectKey, Model>,
     now: Instant,
     paused: bool,
+    took_over: Option<Instant>,
     window: Duration,
     /// The time at the last check.
     checked: Instant,
@@ -116,6 +117,7 @@ impl World {
         prop_assert_eq!(priority, model.priority());
         self.turn(&item.key, priority, highest)?;
         let model = self.models.get_mut(&item.key).expect("known key");
+        let since = self.took_over.map_or(since, |at| at.max(since));
         prop_assert_eq!(item.waited, now - since);
         model.running = Some((now, priority));
         model.last_start = Some(now);
@@ -300,8 +302,11 @@ impl World {
             Op::Done(nth, finish) => self.done(nth, finish)?,
             Op::Advance(by) => self.now += by,
             Op::Pause(paused) => {
+                if self.paused && !paused {
+                    self.took_over = Some(self.now);
+                }
                 self.paused = paused;
-                self.core.pause(Pause::Standby, paused);
+                self.core.pause(self.now, Pause::Standby, paused);
             }
         }
         self.check()
@@ -323,6 +328,7 @@ proptest! {
             now: begun,
             checked: begun,
             paused: false,
+            took_over: None,
             window,
             step: 0,
             passed: BTreeMap::new(),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::words::Priority;
 use crate::client::Jitter;
 use crate::runtime::backoff::Backoff;
 
@@ -80,6 +81,14 @@ impl Retry {
     #[cfg(test)]
     pub(super) fn failures(&self) -> u32 {
         self.failures
+    }
+}
+
+/// When a key that is asked for at `at` may run: one that failed is held, unless it is urgent.
+pub(super) fn held(retry: Option<&Retry>, at: Instant, priority: Priority) -> Instant {
+    match retry {
+        Some(retry) if priority < Priority::High => at.max(retry.hold()),
+        _ => at,
     }
 }
 

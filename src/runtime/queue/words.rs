@@ -46,7 +46,7 @@ pub enum Pause {
 pub struct Item {
     /// The key.
     pub key: ObjectKey,
-    /// How long it was ready.
+    /// How long it was ready, without the time that this replica was a standby.
     pub waited: Duration,
 }
 
