@@ -151,6 +151,13 @@ pub(super) fn holder(lease: Option<&Lease>) -> String {
     holder.unwrap_or_default()
 }
 
+/// Whether a holder of the Lease is the process that was started as `identity`: which is not the first
+/// of a container, and so has added its process ID and more.
+fn is_of(holder: &str, identity: &str) -> bool {
+    let added = holder.strip_prefix(identity);
+    !identity.is_empty() && added.is_some_and(|added| added.is_empty() || added.starts_with('_'))
+}
+
 /// A replica of the operator.
 pub(super) fn replica(
     name: &str,
@@ -158,7 +165,7 @@ pub(super) fn replica(
     lease: Option<&Lease>,
     now: Instant,
 ) -> ReplicaView {
-    let leads = state.process.is_ok() && holder(lease) == state.identity;
+    let leads = state.process.is_ok() && is_of(&holder(lease), &state.identity);
     let transitions = lease.and_then(|lease| lease.spec.lease_transitions);
     ReplicaView {
         name: name.to_owned(),

@@ -147,7 +147,7 @@ fn an_instance_that_is_not_heard_has_no_position() {
 #[test]
 fn the_leader_is_the_replica_that_runs_and_holds_the_lease() {
     let lease: Arc<Lease> = object(json!({
-        "metadata": {}, "spec": {"holderIdentity": "mainstay-1_a", "leaseTransitions": 2},
+        "metadata": {}, "spec": {"holderIdentity": "mainstay-1_a_7_1700000000000", "leaseTransitions": 2},
     }));
     let now = Instant::now();
     let mut state = OperatorState {
@@ -163,7 +163,12 @@ fn the_leader_is_the_replica_that_runs_and_holds_the_lease() {
         (view.leads, view.term, view.why.as_str()),
         (false, None, "killed")
     );
-    assert_eq!(holder(Some(&lease)), "mainstay-1_a");
+    state.process = Ok(7);
+    state.identity = "mainstay-1_ab".into();
+    assert!(!replica("mainstay-1", &state, Some(&lease), now).leads);
+    state.identity = String::new();
+    assert!(!replica("mainstay-1", &state, Some(&lease), now).leads);
+    assert_eq!(holder(Some(&lease)), "mainstay-1_a_7_1700000000000");
     assert_eq!(holder(None), "");
 }
 
