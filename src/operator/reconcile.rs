@@ -164,10 +164,7 @@ impl ClusterReconciler {
         }
         let mut outcome = Outcome::Done;
         for _ in 0..MAX_STEPS {
-            let now = Now {
-                instant: Instant::now(),
-                wall: self.environment.now(),
-            };
+            let now = self.now();
             let mut observed = self.observe(&cluster)?;
             observed.templates.clone_from(&templates);
             let step = plan(&cluster, &observed, problem.as_deref(), term, now);
@@ -241,15 +238,19 @@ impl ClusterReconciler {
         Ok(outcome)
     }
 
+    fn now(&self) -> Now {
+        Now {
+            instant: Instant::now(),
+            wall: self.environment.now(),
+        }
+    }
+
     async fn say_stalled(&self, key: &ObjectKey, why: &str) -> Result<(), ReconcileError> {
         let Some((cluster, _)) = self.begin(key).await? else {
             return Ok(());
         };
         let mut status = cluster.status.clone();
-        let now = Now {
-            instant: Instant::now(),
-            wall: self.environment.now(),
-        };
+        let now = self.now();
         plan::stall(&mut status, cluster.metadata.generation, why, now);
         let plan = Plan {
             status,

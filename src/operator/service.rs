@@ -23,7 +23,7 @@ use crate::client::{Client, ConfigError, Error, Fence};
 use crate::runtime::{
     Change, Controller, ControllerOptions, ElectionOptions, Elector, Ended, EventRecorder, Health,
     Kind, Leadership, LeadershipWatch, ListWatch, Meta, ObjectKey, Pause, Priority, Queue, Scope,
-    Shutdown, Source, Store, Tasks, WatchLimits, panic_message, sources,
+    Shutdown, Source, Store, Tasks, WatchLimits, sources,
 };
 
 /// How the operator is to run.
@@ -223,10 +223,9 @@ impl Operator {
         // A task that dies ends the process with its name: it would look alive, and not do its work.
         let ended = tokio::select! {
             biased;
-            left = workers.catch_unwind() => left.map_err(|panic| Ended {
-                task: "workers".to_owned(),
-                why: panic_message(&*panic),
-            }),
+            left = workers.catch_unwind() => {
+                left.map_err(|panic| Ended::panicked("workers", &*panic))
+            }
             ended = caches.ended() => Err(ended),
             ended = events.ended() => Err(ended),
             ended = election.ended() => Err(ended),

@@ -47,7 +47,6 @@ pub use queue::{Finish, Item, Pause, Priority, Queue};
 pub use shutdown::Shutdown;
 pub use sources::Source;
 pub use store::{IndexedBy, NotSynced, Objects, ObjectsIntoIter, Store};
-pub(crate) use tasks::panic_message;
 pub use tasks::{Ended, Tasks};
 pub use telemetry::Telemetry;
 pub use watch::{Change, ListWatch, Scope, WatchLimits};

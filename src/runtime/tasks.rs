@@ -1,6 +1,7 @@
 //! Tasks that live until they are asked to stop: each has a name and an owner, and one that ends on its
 //! own is told. A process that lost one looks alive and does not do its work.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
@@ -24,6 +25,24 @@ pub struct Ended {
     pub task: String,
     /// What it died of.
     pub why: String,
+}
+
+impl Ended {
+    /// It came to its end.
+    pub(crate) fn returned(task: impl Into<String>) -> Self {
+        Self {
+            task: task.into(),
+            why: "it returned".to_owned(),
+        }
+    }
+
+    /// It panicked.
+    pub(crate) fn panicked(task: impl Into<String>, panic: &(dyn Any + Send)) -> Self {
+        Self {
+            task: task.into(),
+            why: format!("it panicked: {}", panic_message(panic)),
+        }
+    }
 }
 
 impl fmt::Display for Ended {
@@ -52,14 +71,8 @@ impl Tasks {
     pub async fn ended(&mut self) -> Ended {
         match self.set.join_next_with_id().await {
             None => std::future::pending().await,
-            Some(Ok((id, ()))) => Ended {
-                task: self.names.remove(&id).unwrap_or_default(),
-                why: "it returned".to_owned(),
-            },
-            Some(Err(error)) => Ended {
-                task: self.names.remove(&error.id()).unwrap_or_default(),
-                why: cause(error),
-            },
+            Some(Ok((id, ()))) => Ended::returned(self.names.remove(&id).unwrap_or_default()),
+            Some(Err(error)) => self.died(error),
         }
     }
 
@@ -69,26 +82,26 @@ impl Tasks {
         let mut died = Vec::new();
         while let Some(ended) = self.set.join_next_with_id().await {
             if let Err(error) = ended {
-                let task = self.names.remove(&error.id()).unwrap_or_default();
-                died.push(Ended {
-                    task,
-                    why: cause(error),
-                });
+                died.push(self.died(error));
             }
         }
         died
     }
-}
 
-fn cause(error: JoinError) -> String {
-    match error.try_into_panic() {
-        Ok(panic) => format!("it panicked: {}", panic_message(&*panic)),
-        Err(error) => error.to_string(),
+    fn died(&mut self, error: JoinError) -> Ended {
+        let task = self.names.remove(&error.id()).unwrap_or_default();
+        match error.try_into_panic() {
+            Ok(panic) => Ended::panicked(task, &*panic),
+            Err(error) => Ended {
+                task,
+                why: error.to_string(),
+            },
+        }
     }
 }
 
 /// What a panic says.
-pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+pub(super) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("a panic without a message")

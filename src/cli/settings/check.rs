@@ -21,7 +21,7 @@ impl Loaded {
             .into_iter()
             .filter(|(name, with, _)| !broken(name) && !with.iter().any(|name| broken(name)))
             .filter_map(|(name, with, what)| {
-                let entry = table::entries().find(|entry| entry.name == name)?;
+                let entry = table::entry(name)?;
                 let others: Vec<_> = with.iter().filter_map(|name| self.told(name)).collect();
                 let what = if others.is_empty() {
                     what
@@ -35,7 +35,7 @@ impl Loaded {
 
     /// Another option's value, and where that is from.
     fn told(&self, name: &str) -> Option<String> {
-        let entry = table::entries().find(|entry| entry.name == name)?;
+        let entry = table::entry(name)?;
         let value = entry.field.show(&self.settings);
         Some(format!(
             "{name} is {value}: {}",

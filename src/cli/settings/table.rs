@@ -52,6 +52,11 @@ pub(super) fn entries() -> impl Iterator<Item = &'static Entry> {
     GROUPS.iter().flat_map(|group| group.entries)
 }
 
+/// The option of that name.
+pub(super) fn entry(name: &str) -> Option<&'static Entry> {
+    entries().find(|entry| entry.name == name)
+}
+
 const fn option(
     name: &'static str,
     value: &'static str,

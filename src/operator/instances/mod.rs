@@ -24,7 +24,7 @@ pub use self::transport::{Access, Address, CommandFailure};
 use super::observe::{Sight, Suspicion};
 use crate::client::{Client, Fence};
 use crate::instance::{Command, InstancePhase, InstanceStatus};
-use crate::runtime::{Ended, ObjectKey, panic_message};
+use crate::runtime::{Ended, ObjectKey};
 use crate::sync::watch as watch_channel;
 
 /// Standing watches on all instances of the clusters that this operator works on.
@@ -278,12 +278,12 @@ impl Voices {
 impl Shared {
     /// Runs a watch, which ends only by being aborted.
     async fn contain(self: Arc<Self>, pod: ObjectKey, watch: impl Future<Output = ()>) {
-        let why = match AssertUnwindSafe(watch).catch_unwind().await {
-            Ok(()) => "it returned".to_owned(),
-            Err(panic) => format!("it panicked: {}", panic_message(&*panic)),
-        };
         let task = format!("watch of instance {pod}");
-        self.ended.send_replace(Some(Ended { task, why }));
+        let ended = match AssertUnwindSafe(watch).catch_unwind().await {
+            Ok(()) => Ended::returned(task),
+            Err(panic) => Ended::panicked(task, &*panic),
+        };
+        self.ended.send_replace(Some(ended));
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<ObjectKey, Entry>> {

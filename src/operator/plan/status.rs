@@ -8,8 +8,6 @@ use crate::operator::kinds::{Cluster, Pod};
 use crate::operator::observe::Now;
 use crate::operator::resources;
 
-const TRUE: &str = "True";
-
 /// The condition that says that nothing comes of the cluster as it is.
 const STALLED: &str = "Stalled";
 
@@ -128,7 +126,6 @@ fn conditions(
     } else {
         format!("{phase:?}")
     };
-    let truth = |b: bool| if b { "True" } else { "False" };
     let facts = [
         (
             "Ready",
@@ -181,21 +178,36 @@ fn conditions(
     facts
         .into_iter()
         .map(|(kind, fact, reason, message)| {
-            let value = truth(fact);
-            let before = cluster.status.conditions.iter().find(|c| c.kind == kind);
-            let since = before
-                .filter(|c| c.status == value)
-                .map(|c| c.last_transition_time.clone());
-            Condition {
-                kind: kind.to_owned(),
-                status: value.to_owned(),
-                reason,
-                message,
-                last_transition_time: since.unwrap_or_else(|| rfc3339(now)),
-                observed_generation: cluster.metadata.generation,
-            }
+            let before = &cluster.status.conditions;
+            let generation = cluster.metadata.generation;
+            condition(before, kind, fact, reason, message, generation, now)
         })
         .collect()
+}
+
+/// A condition that has been so since it became so, as `before` says, or since now.
+fn condition(
+    before: &[Condition],
+    kind: &str,
+    fact: bool,
+    reason: String,
+    message: String,
+    generation: i64,
+    now: Now,
+) -> Condition {
+    let value = if fact { "True" } else { "False" };
+    let mut before = before.iter();
+    let since = before
+        .find(|c| c.kind == kind && c.status == value)
+        .map(|c| c.last_transition_time.clone());
+    Condition {
+        kind: kind.to_owned(),
+        status: value.to_owned(),
+        reason,
+        message,
+        last_transition_time: since.unwrap_or_else(|| rfc3339(now)),
+        observed_generation: generation,
+    }
 }
 
 /// Says in `status` that no reconcile succeeds, and `why`. The next one that does computes it anew.
@@ -206,18 +218,8 @@ pub(in crate::operator) fn stall(
     now: Now,
 ) {
     let conditions = &mut status.conditions;
-    let before = conditions.iter().find(|c| c.kind == STALLED);
-    let since = before
-        .filter(|c| c.status == TRUE)
-        .map(|c| c.last_transition_time.clone());
-    let stalled = Condition {
-        kind: STALLED.to_owned(),
-        status: TRUE.to_owned(),
-        reason: "ReconcileFails".to_owned(),
-        message: why.to_owned(),
-        last_transition_time: since.unwrap_or_else(|| rfc3339(now)),
-        observed_generation: generation,
-    };
+    let (reason, message) = ("ReconcileFails".to_owned(), why.to_owned());
+    let stalled = condition(conditions, STALLED, true, reason, message, generation, now);
     conditions.retain(|c| c.kind != STALLED);
     conditions.push(stalled);
 }
