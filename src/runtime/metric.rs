@@ -56,8 +56,8 @@ metric_table! {
         "Requests for the lease.";
     LEASE_REQUEST_DURATION = Histogram "mainstay_lease_request_duration_seconds" ["verb": "get" "create" "update"]
         "How long requests for the lease took; update is a renewal.";
-    EVENTS_DROPPED = Counter "mainstay_events_dropped_total" ["reason": "full" "breaker" "failed" "shutdown"]
-        "Events that were not written: the queue was full, the breaker open, the API server refused, or time was up.";
+    EVENTS_DROPPED = Counter "mainstay_events_dropped_total" ["reason": "full" "limited" "breaker" "failed" "shutdown"]
+        "Events that were not written: the queue was full, the object had too many of them, the breaker was open, the API server refused, or time was up.";
     RUNTIME_TASKS = Gauge "mainstay_runtime_tasks" []
         "Tasks that the async runtime holds.";
 }

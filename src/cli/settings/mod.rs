@@ -69,6 +69,8 @@ struct Settings {
     event_queue: u32,
     event_interval: Duration,
     event_window: Duration,
+    event_burst: u32,
+    event_refill: Duration,
     listen: SocketAddr,
     shutdown_grace: Duration,
     log: String,
@@ -115,6 +117,8 @@ impl Default for Settings {
             event_queue: count(tuning.events.queue),
             event_interval: tuning.events.interval,
             event_window: tuning.events.window,
+            event_burst: tuning.events.burst,
+            event_refill: tuning.events.refill,
             listen: SocketAddr::from(([0, 0, 0, 0], 8080)),
             shutdown_grace: Duration::from_secs(25),
             log: "info".to_owned(),
@@ -186,6 +190,8 @@ impl Settings {
                 queue: size(self.event_queue),
                 interval: self.event_interval,
                 window: self.event_window,
+                burst: self.event_burst,
+                refill: self.event_refill,
             },
         }
     }

@@ -304,6 +304,18 @@ pub(super) const GROUPS: &[Group] = &[
                 Field::Time(|s| &mut s.event_window, MS, DAY),
                 "An Event that repeats within this time is counted; later it is a new one",
             ),
+            option(
+                "event-burst",
+                "N",
+                Field::Count(|s| &mut s.event_burst, 1, 10_000),
+                "New Events of one object and reason at once, after a quiet time; more are dropped and counted",
+            ),
+            option(
+                "event-refill",
+                "TIME",
+                Field::Time(|s| &mut s.event_refill, Duration::ZERO, DAY),
+                "After this time there may be one more; 0 for no limit",
+            ),
         ],
     },
     Group {

@@ -50,6 +50,8 @@ leaderElectMigrateFrom: endpoints/e
 eventQueue: 29
 eventInterval: 30s
 eventWindow: 31s
+eventBurst: 32
+eventRefill: 33s
 listen: 127.0.0.1:32
 shutdownGrace: 33s
 logFormat: json
@@ -120,6 +122,8 @@ fn cert_manager_9158_what_is_configured_is_what_is_used() {
             queue: 29,
             interval: s(30),
             window: s(31),
+            burst: 32,
+            refill: s(33),
         },
     };
     assert_eq!(operator.tuning, tuning);

@@ -1,9 +1,11 @@
 //! Kubernetes Events: what a person should read with `kubectl describe`.
 //!
 //! Publishing never blocks and never fails: the queue is bounded, what does not fit is dropped and
-//! counted, as is what the API server does not take. Repeats become one Event with a count.
+//! counted, as is what the API server does not take. Repeats become one Event with a count, and an object
+//! that has had many new ones waits for the next.
 
 mod body;
+mod limit;
 mod series;
 
 use std::future::Future;
@@ -18,7 +20,7 @@ use super::metric;
 use super::shutdown::Shutdown;
 use crate::client::{Client, EVENT, Environment, Error, Patch, Resource};
 use body::Reporter;
-use series::{Act, Series};
+use series::{Act, Series, TooMany};
 
 /// How long what is queued is still written at shutdown.
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
@@ -32,14 +34,22 @@ pub struct EventLimits {
     pub interval: Duration,
     /// An Event that repeats within this time counts as one of its series.
     pub window: Duration,
+    /// New Events of one object, type and reason that are written at once after a quiet time, at least
+    /// one; more are dropped. The count of a series is not limited by it.
+    pub burst: u32,
+    /// After this time there may be one more; without a limit for zero.
+    pub refill: Duration,
 }
 
 impl EventLimits {
-    /// 1000 that wait; a count each 10 s; series of what repeats within 10 min.
+    /// 1000 that wait; a count each 10 s; series of what repeats within 10 min. 25 new ones at once and
+    /// one each 5 min are client-go's (`defaultSpamBurst`, `defaultSpamQPS`).
     pub const DEFAULT: Self = Self {
         queue: 1000,
         interval: Duration::from_secs(10),
         window: Duration::from_mins(10),
+        burst: 25,
+        refill: Duration::from_mins(5),
     };
 }
 
@@ -261,8 +271,18 @@ impl<T: Target> Writer<'_, T> {
 
     async fn take(&mut self, event: Published) {
         let name = body::name(&event.about.name, self.environment.bits());
-        if let Some(act) = self.series.publish(Instant::now(), event, name) {
-            self.act(act).await;
+        let (reason, about) = (event.reason.clone(), event.about.name.clone());
+        match self.series.publish(Instant::now(), event, name) {
+            Ok(Some(act)) => self.act(act).await,
+            Ok(None) => {}
+            Err(TooMany) => {
+                tracing::debug!(
+                    reason,
+                    about,
+                    "an Event was not written: there were too many"
+                );
+                dropped("limited", 1);
+            }
         }
     }
 

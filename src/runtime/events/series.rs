@@ -1,10 +1,15 @@
-//! Which Events are repeats, and when their count is written. Pure.
+//! Which Events are repeats, when their count is written, and which are one too many. Pure.
+//!
+//! Only a new Event takes a token of its object's [`Limit`]. A repeat takes none, other than client-go's:
+//! a series that goes on for hours is neither silenced nor uses up what a new Event needs. What a series
+//! may write is limited by the interval, and how many series an object has by its tokens.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::limit::Limit;
 use super::{EventLimits, Published};
 
 /// Series remembered; beyond, the one that was quiet longest is forgotten.
@@ -18,9 +23,16 @@ pub(super) struct Act {
     pub(super) count: u32,
 }
 
+/// Its object has had too many new Events. Nothing of it is remembered: the same Event is tried as a new
+/// one next time.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TooMany;
+
 #[derive(Debug)]
 pub(super) struct Series {
     known: HashMap<Published, Known>,
+    /// Of new Events.
+    limit: Limit,
     /// A repeat within this time counts as one of the same series.
     window: Duration,
     /// A series' count is written at most this often.
@@ -43,6 +55,7 @@ impl Series {
     pub(super) fn new(limits: &EventLimits) -> Self {
         Self {
             known: HashMap::new(),
+            limit: Limit::new(limits),
             window: limits.window,
             interval: limits.interval,
         }
@@ -50,7 +63,12 @@ impl Series {
 
     /// An Event was published. Returns what to write now; a repeat soon after the last write is held
     /// back, see [`take_due`](Self::take_due). `name` is for a new Event.
-    pub(super) fn publish(&mut self, now: Instant, event: Published, name: String) -> Option<Act> {
+    pub(super) fn publish(
+        &mut self,
+        now: Instant,
+        event: Published,
+        name: String,
+    ) -> Result<Option<Act>, TooMany> {
         if let Some(known) = self.known.get_mut(&event)
             && now - known.last < self.window
         {
@@ -58,9 +76,12 @@ impl Series {
             known.last = now;
             known.held = true;
             if now - known.written < self.interval {
-                return None;
+                return Ok(None);
             }
-            return Some(known.act(&event, now));
+            return Ok(Some(known.act(&event, now)));
+        }
+        if !self.limit.take(now, &event) {
+            return Err(TooMany);
         }
         self.make_room(now);
         let known = Known {
@@ -71,11 +92,11 @@ impl Series {
             held: false,
         };
         self.known.insert(event.clone(), known);
-        Some(Act {
+        Ok(Some(Act {
             event,
             name,
             count: 1,
-        })
+        }))
     }
 
     /// When the next count that was held back is due.
@@ -160,9 +181,8 @@ mod tests {
     }
 
     fn publish(series: &mut Series, now: Instant, note: &str) -> Option<u32> {
-        series
-            .publish(now, event(note), String::new())
-            .map(|act| act.count)
+        let step = series.publish(now, event(note), String::new());
+        step.unwrap().map(|act| act.count)
     }
 
     #[test]
@@ -210,7 +230,10 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let mut series = Series::new(&LIMITS);
+        let mut series = Series::new(&EventLimits {
+            refill: Duration::ZERO,
+            ..LIMITS
+        });
         let now = Instant::now();
         for i in 0..SERIES_LIMIT + 50 {
             publish(&mut series, now, &i.to_string());
@@ -218,5 +241,25 @@ mod tests {
         assert_eq!(series.known.len(), SERIES_LIMIT);
         publish(&mut series, now + LIMITS.window, "later");
         assert_eq!(series.known.len(), 1);
+    }
+
+    #[test]
+    fn a_series_goes_on_when_new_events_are_too_many_and_uses_up_nothing_of_theirs() {
+        let limits = EventLimits { burst: 2, ..LIMITS };
+        let (mut series, start) = (Series::new(&limits), Instant::now());
+        let mut now = start;
+        for count in 1..=20 {
+            assert_eq!(publish(&mut series, now, "goes on"), Some(count));
+            now += LIMITS.interval;
+        }
+        assert_eq!(publish(&mut series, now, "new"), Some(1));
+        for _ in 0..2 {
+            let dropped = series.publish(now, event("too many"), String::new());
+            assert_eq!(dropped, Err(TooMany), "and not held, whatever comes of it");
+        }
+        assert_eq!(publish(&mut series, now, "goes on"), Some(21));
+        assert_eq!(series.next_due(), None);
+        let later = start + LIMITS.refill;
+        assert_eq!(publish(&mut series, later, "too many"), Some(1));
     }
 }

@@ -152,3 +152,32 @@ async fn an_outage_neither_blocks_publishing_nor_shutdown_and_drops_are_counted(
     );
     drop(guard);
 }
+
+#[tokio::test(start_paused = true)]
+async fn words_that_change_each_time_are_limited_and_counted_and_leave_a_warning_its_way() {
+    let (telemetry, recorder) = super::super::telemetry::Telemetry::detached().unwrap();
+    let guard = metrics::set_default_local_recorder(&recorder);
+    let test = start(Fake::default());
+    for i in 0..100 {
+        publish(&test.recorder, &i.to_string());
+    }
+    let about = ObjectRef {
+        resource: POD,
+        namespace: "ns".to_owned(),
+        name: "a".to_owned(),
+        uid: "u".to_owned(),
+    };
+    let lost = "the primary is lost".to_owned();
+    test.recorder
+        .publish(&about, EventType::Warning, "Reason", "Act", lost);
+    test.shutdown.trigger();
+    test.run.await.unwrap();
+    let calls = test.target.calls();
+    assert_eq!(calls.len(), 26, "{calls:?}");
+    assert_eq!(calls[24], r#"create ns "24""#);
+    assert_eq!(calls[25], r#"create ns "the primary is lost""#);
+    let rendered = telemetry.render();
+    let limited = r#"mainstay_events_dropped_total{reason="limited"} 75"#;
+    assert!(rendered.contains(limited), "{rendered}");
+    drop(guard);
+}
