@@ -287,11 +287,11 @@ impl Actor {
     async fn command_all(&self, cluster: &Cluster, commands: &[(u32, Command)], term: u64) -> Done {
         let mut done = Done::default();
         let meta = &cluster.metadata;
+        let key = &meta.key();
         let given = commands.iter().map(|(ordinal, command)| async move {
             let name = resources::instance_name(&meta.name, *ordinal);
-            let pod = ObjectKey::new(&meta.namespace, &name);
-            let outcome = self.instances.command(&pod, command, term).await;
-            (pod, command, outcome)
+            let outcome = self.instances.command(key, &name, command, term).await;
+            (ObjectKey::new(&meta.namespace, &name), command, outcome)
         });
         for (pod, command, outcome) in join_all(given).await {
             match outcome {

@@ -40,14 +40,19 @@ struct Shared {
     dial: Arc<dyn InstanceDial>,
     /// Wakes the reconcile of a cluster.
     wake: Box<dyn Fn(ObjectKey) + Send + Sync>,
-    /// By pod key. Held for map operations only.
-    entries: Mutex<BTreeMap<ObjectKey, Entry>>,
+    /// Held for map operations only.
+    entries: Mutex<Clusters>,
     /// The first watch that ended on its own.
     ended: watch_channel::Sender<Option<Ended>>,
 }
 
+/// By cluster, so that what is done for one costs the same however many others there are. None is empty.
+type Clusters = BTreeMap<ObjectKey, Pods>;
+
+/// The instances of one cluster, by pod name.
+type Pods = BTreeMap<Arc<str>, Entry>;
+
 struct Entry {
-    cluster: ObjectKey,
     line: Arc<Line>,
     sight: Sight,
     /// Whether it is the one that the cluster's others are compared with.
@@ -98,21 +103,27 @@ impl Instances {
     /// Watch exactly these instances of `cluster`: new ones are begun, those whose pod, address or
     /// credentials changed are begun anew, others ended.
     pub fn track(&self, cluster: &ObjectKey, addresses: Vec<Address>) {
-        let mut entries = self.shared.lock();
-        let wanted: BTreeSet<ObjectKey> = addresses.iter().map(Address::key).collect();
-        entries.retain(|key, entry| entry.cluster != *cluster || wanted.contains(key));
+        let mut clusters = self.shared.lock();
+        if addresses.is_empty() {
+            clusters.remove(cluster);
+            return;
+        }
+        let pods = clusters.entry(cluster.clone()).or_default();
+        let wanted: BTreeSet<&str> = addresses.iter().map(|a| a.pod.as_str()).collect();
+        pods.retain(|pod, _| wanted.contains(&**pod));
         for address in addresses {
-            let key = address.key();
-            if entries
-                .get(&key)
+            let name: Arc<str> = address.pod.as_str().into();
+            if pods
+                .get(&name)
                 .is_some_and(|entry| entry.line.address == address)
             {
                 continue;
             }
-            let previous = entries.remove(&key);
+            let previous = pods.remove(&name);
             let uid = address.pod_uid.clone();
             let dial = Arc::clone(&self.shared.dial);
-            let line = Arc::new(Line::new(address, self.shared.access, dial));
+            let line = Line::new(cluster.clone(), address, self.shared.access, dial);
+            let line = Arc::new(line);
             let mut sight = Sight {
                 pod_uid: uid.clone(),
                 status: None,
@@ -131,12 +142,12 @@ impl Instances {
                 sight.read_at = previous.sight.read_at;
                 sight.status.clone_from(&previous.sight.status);
             }
-            let watch = watch::run(self.shared.clone(), key.clone(), line.clone());
-            let task = tokio::spawn(self.shared.clone().contain(key.clone(), watch));
-            entries.insert(
-                key,
+            let pod = line.address.key();
+            let watch = watch::run(self.shared.clone(), pod.clone(), line.clone());
+            let task = tokio::spawn(self.shared.clone().contain(pod, watch));
+            pods.insert(
+                name,
                 Entry {
-                    cluster: cluster.clone(),
                     line,
                     sight,
                     primary: false,
@@ -148,9 +159,7 @@ impl Instances {
 
     /// End all watches of a cluster.
     pub fn forget(&self, cluster: &ObjectKey) {
-        self.shared
-            .lock()
-            .retain(|_, entry| entry.cluster != *cluster);
+        self.shared.lock().remove(cluster);
     }
 
     /// Waits for a watch that ends on its own: from then on its instance would look as it last was, or
@@ -175,33 +184,36 @@ impl Instances {
     /// others' transactions are compared with.
     #[must_use]
     pub fn sights(&self, cluster: &ObjectKey, primary: Option<&str>) -> BTreeMap<String, Sight> {
-        let mut entries = self.shared.lock();
-        for (key, entry) in entries.iter_mut().filter(|(_, e)| e.cluster == *cluster) {
-            entry.primary = primary == Some(&*key.name);
-        }
-        entries
-            .iter()
-            .filter(|(_, entry)| entry.cluster == *cluster)
-            .map(|(key, entry)| (key.name.to_string(), entry.sight.clone()))
-            .collect()
+        let mut clusters = self.shared.lock();
+        let pods = clusters.get_mut(cluster).into_iter().flatten();
+        pods.map(|(pod, entry)| {
+            entry.primary = primary == Some(&**pod);
+            (pod.to_string(), entry.sight.clone())
+        })
+        .collect()
     }
 
     /// What metrics say, by cluster. Every word of an instance needs the lock: it is given back after
-    /// each [`LOOKED_AT`] of them.
+    /// each [`LOOKED_AT`] of them, or after a cluster that alone has more.
     pub(super) fn voices(&self) -> HashMap<ObjectKey, Voices> {
         let mut all: HashMap<ObjectKey, Voices> = HashMap::new();
         let mut last: Option<ObjectKey> = None;
         loop {
-            let entries = self.shared.lock();
+            let clusters = self.shared.lock();
             let from = last.as_ref().map_or(Unbounded, Excluded);
-            let mut seen = None;
-            for (key, entry) in entries.range((from, Unbounded)).take(LOOKED_AT) {
-                seen = Some(key.clone());
-                all.entry(entry.cluster.clone())
-                    .or_default()
-                    .add(&entry.sight);
+            let (mut looked_at, mut seen) = (0, None);
+            for (cluster, pods) in clusters.range((from, Unbounded)) {
+                looked_at += pods.len();
+                if looked_at > LOOKED_AT && seen.is_some() {
+                    break;
+                }
+                seen = Some(cluster.clone());
+                let voices = all.entry(cluster.clone()).or_default();
+                for entry in pods.values() {
+                    voices.add(&entry.sight);
+                }
             }
-            drop(entries);
+            drop(clusters);
             if seen.is_none() {
                 return all;
             }
@@ -209,21 +221,24 @@ impl Instances {
         }
     }
 
-    /// Give a command under the leader's `term`; what the instance then is becomes what is known.
+    /// Give a command to a cluster's `pod` under the leader's `term`; what the instance then is becomes
+    /// what is known.
     ///
     /// # Errors
     /// [`CommandFailure`]; the command may have been carried out all the same where it is
     /// [`CommandFailure::Unreachable`].
     pub async fn command(
         &self,
-        pod: &ObjectKey,
+        cluster: &ObjectKey,
+        pod: &str,
         command: &Command,
         term: u64,
     ) -> Result<(), CommandFailure> {
         let line = {
-            let mut entries = self.shared.lock();
-            let entry = entries
-                .get_mut(pod)
+            let mut clusters = self.shared.lock();
+            let entry = clusters
+                .get_mut(cluster)
+                .and_then(|pods| pods.get_mut(pod))
                 .ok_or_else(|| CommandFailure::Unreachable(format!("{pod} is not watched")))?;
             match command {
                 Command::Follow(_) => entry.sight.told_to_follow = Some(Instant::now()),
@@ -239,23 +254,20 @@ impl Instances {
             return Err(CommandFailure::Unreachable(why.into()));
         };
         let status = answer?;
-        self.shared.heard(pod, &line, status, Some(asked));
+        self.shared.heard(&line, status, Some(asked));
         Ok(())
     }
 }
 
 /// Holds every instance's transactions against the primary's. Done whenever the primary speaks: at that
 /// moment its reading is the newest, whatever the rhythm of the others.
-fn suspect(entries: &mut BTreeMap<ObjectKey, Entry>, cluster: &ObjectKey, primary: &ObjectKey) {
-    let Some(reference) = entries.get_mut(primary) else {
+fn suspect(pods: &mut Pods, primary: &str) {
+    let Some(reference) = pods.get_mut(primary) else {
         return;
     };
     reference.sight.suspicion = None;
     let reference = reference.sight.clone();
-    let others = entries
-        .iter_mut()
-        .filter(|(key, entry)| entry.cluster == *cluster && *key != primary);
-    for (_, entry) in others {
+    for (_, entry) in pods.iter_mut().filter(|(pod, _)| ***pod != *primary) {
         entry.sight.suspicion = Suspicion::of(&entry.sight, &reference);
     }
 }
@@ -286,23 +298,20 @@ impl Shared {
         self.ended.send_replace(Some(ended));
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<ObjectKey, Entry>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Clusters> {
         // The map is whole after each operation, whoever panicked.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An instance spoke: by itself, or in answer to a command that was given at `asked`.
-    fn heard(
-        &self,
-        pod: &ObjectKey,
-        line: &Arc<Line>,
-        status: InstanceStatus,
-        asked: Option<Instant>,
-    ) {
+    fn heard(&self, line: &Arc<Line>, status: InstanceStatus, asked: Option<Instant>) {
         let now = Instant::now();
-        let cluster = {
-            let mut entries = self.lock();
-            let Some(entry) = entries.get_mut(pod).filter(|e| Arc::ptr_eq(&e.line, line)) else {
+        let changed = {
+            let mut clusters = self.lock();
+            let Some(pods) = clusters.get_mut(&line.cluster) else {
+                return;
+            };
+            let Some(entry) = entry_of(pods, line) else {
                 return;
             };
             if status.pod_uid != entry.sight.pod_uid {
@@ -319,22 +328,22 @@ impl Shared {
             entry.sight.mute_since = mute.then(|| entry.sight.mute_since.unwrap_or(now));
             entry.sight.status = Some(status);
             (entry.sight.read_at, entry.sight.asked_at) = (Some(now), asked);
-            let cluster = entry.cluster.clone();
             if entry.primary {
-                suspect(&mut entries, &cluster, pod);
+                suspect(pods, &line.address.pod);
             }
-            changed.then_some(cluster)
+            changed
         };
-        if let Some(cluster) = cluster {
-            (self.wake)(cluster);
+        if changed {
+            (self.wake)(line.cluster.clone());
         }
     }
 
     /// An instance is not heard any more.
-    fn lost(&self, pod: &ObjectKey, line: &Arc<Line>, error: String) {
-        let cluster = {
-            let mut entries = self.lock();
-            let Some(entry) = entries.get_mut(pod).filter(|e| Arc::ptr_eq(&e.line, line)) else {
+    fn lost(&self, line: &Arc<Line>, error: String) {
+        {
+            let mut clusters = self.lock();
+            let pods = clusters.get_mut(&line.cluster);
+            let Some(entry) = pods.and_then(|pods| entry_of(pods, line)) else {
                 return;
             };
             entry.sight.error = error;
@@ -343,10 +352,15 @@ impl Shared {
             }
             entry.sight.fresh = false;
             entry.sight.since = Instant::now();
-            entry.cluster.clone()
-        };
-        (self.wake)(cluster);
+        }
+        (self.wake)(line.cluster.clone());
     }
+}
+
+/// The entry that has this line still: another may have taken its place.
+fn entry_of<'a>(pods: &'a mut Pods, line: &Arc<Line>) -> Option<&'a mut Entry> {
+    let entry = pods.get_mut(line.address.pod.as_str());
+    entry.filter(|entry| Arc::ptr_eq(&entry.line, line))
 }
 
 /// A status without what changes all the time: positions, how long the source was silent, lag but
@@ -367,3 +381,6 @@ fn shape(status: &InstanceStatus) -> InstanceStatus {
     }
     shape
 }
+
+#[cfg(test)]
+mod tests;

@@ -88,6 +88,8 @@ const ANSWER_LIMIT: usize = 4 << 20;
 
 /// The way to one instance.
 pub(super) struct Line {
+    /// The cluster that it belongs to.
+    pub(super) cluster: ObjectKey,
     pub(super) address: Address,
     access: Access,
     dial: Arc<dyn InstanceDial>,
@@ -132,8 +134,14 @@ impl Body {
 }
 
 impl Line {
-    pub(super) fn new(address: Address, access: Access, dial: Arc<dyn InstanceDial>) -> Self {
+    pub(super) fn new(
+        cluster: ObjectKey,
+        address: Address,
+        access: Access,
+        dial: Arc<dyn InstanceDial>,
+    ) -> Self {
         Self {
+            cluster,
             address,
             access,
             dial,

@@ -20,9 +20,9 @@ pub(super) async fn run(shared: Arc<Shared>, pod: ObjectKey, line: Arc<Line>) {
     let mut pause = RETRY.0;
     loop {
         let started = tokio::time::Instant::now();
-        let error = listen(&shared, &pod, &line).await;
+        let error = listen(&shared, &line).await;
         tracing::debug!(%pod, %error, "instance is not heard");
-        shared.lost(&pod, &line, error);
+        shared.lost(&line, error);
         if started.elapsed() > RETRY.1 {
             pause = RETRY.0;
         }
@@ -32,7 +32,7 @@ pub(super) async fn run(shared: Arc<Shared>, pod: ObjectKey, line: Arc<Line>) {
 }
 
 /// One connection; returns why it ended.
-async fn listen(shared: &Shared, pod: &ObjectKey, line: &Arc<Line>) -> String {
+async fn listen(shared: &Shared, line: &Arc<Line>) -> String {
     let mut body = match line.watch(&shared.client).await {
         Ok(body) => body,
         Err(error) => return error,
@@ -49,7 +49,7 @@ async fn listen(shared: &Shared, pod: &ObjectKey, line: &Arc<Line>) -> String {
         while let Some(end) = buffer.iter().position(|&b| b == b'\n') {
             let frame: Vec<u8> = buffer.drain(..=end).collect();
             match serde_json::from_slice::<InstanceStatus>(&frame) {
-                Ok(status) => shared.heard(pod, line, status, None),
+                Ok(status) => shared.heard(line, status, None),
                 Err(error) => return format!("speaks another language: {error}"),
             }
         }
