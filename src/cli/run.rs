@@ -9,7 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::settings::{Given, Loaded, Problems, Replica};
 use crate::operator::{self, RunError};
-use crate::runtime::{LogControl, init_tracing};
+use crate::runtime::{LogControl, Shutdown, Tasks, init_tracing};
 
 /// What follows the list of options.
 const AFTER_HELP: &str = "\
@@ -68,16 +68,24 @@ pub(super) async fn run(args: RunArgs) -> Result<(), RunFailure> {
         "" => tracing::info!("all options have their defaults"),
         options => tracing::info!(options, "options that differ from the defaults"),
     }
+    let signals_fail = |error| RunError::Setup(format!("signals: {error}"));
+    // Dropped last: a second signal must end the process whatever it waits for.
+    let mut signals = Tasks::new();
+    let stop = Shutdown::on_signals(&mut signals).map_err(signals_fail)?;
     if args.stop_with_stdin {
         std::thread::spawn(super::stop_with_stdin);
     }
     // In a terminal it says that the terminal is gone, and ends the process as any other.
     if !io::stderr().is_terminal() {
-        let hangup = signal(SignalKind::hangup())
-            .map_err(|error| RunError::Setup(format!("signals: {error}")))?;
-        tokio::spawn(reload_log(hangup, args, log.clone()));
+        let hangup = signal(SignalKind::hangup()).map_err(signals_fail)?;
+        let log = log.clone();
+        signals.spawn("log reload", |_| reload_log(hangup, args, log));
     }
-    Ok(operator::run(options, log).await?)
+    tokio::select! {
+        biased;
+        ended = operator::run(options, log, stop) => Ok(ended?),
+        ended = signals.ended() => Err(RunError::TaskEnded(ended).into()),
+    }
 }
 
 /// At each SIGHUP reads the log's filter again. Never ends.

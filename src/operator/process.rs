@@ -1,4 +1,4 @@
-//! The operator as a process: signals, telemetry, the probes' listener, and the operator proper.
+//! The operator as a process: telemetry, the probes' listener, and the operator proper.
 
 use std::net::SocketAddr;
 
@@ -39,9 +39,8 @@ pub fn metrics() -> [(&'static str, &'static [Metric]); 4] {
     ]
 }
 
-/// Runs until SIGTERM or SIGINT. `log` is the process's, to be summed up and to be changed.
-pub async fn run(options: ProcessOptions, log: LogControl) -> Result<(), RunError> {
-    let stop = Shutdown::on_signals().map_err(|e| RunError::Setup(format!("signals: {e}")))?;
+/// Runs until `stop`. `log` is the process's, to be summed up and to be changed.
+pub async fn run(options: ProcessOptions, log: LogControl, stop: Shutdown) -> Result<(), RunError> {
     let telemetry = Telemetry::install().map_err(RunError::Setup)?;
     let health = Health::new();
     health.log_control(log.clone());

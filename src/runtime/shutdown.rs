@@ -1,5 +1,6 @@
 //! A stop signal that many tasks wait for.
 
+use super::tasks::Tasks;
 use crate::sync::watch;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -40,15 +41,18 @@ impl Shutdown {
     }
 
     /// A signal that SIGTERM or SIGINT triggers; a second one exits the process at once (code 1).
+    /// What listens is one of `tasks`. It goes on until they are dropped, which should be last of all:
+    /// without it no signal ends the process. They must not be stopped, for which it would never be
+    /// ready.
     ///
     /// # Errors
     /// When the handlers can't be installed.
-    pub fn on_signals() -> std::io::Result<Self> {
+    pub fn on_signals(tasks: &mut Tasks) -> std::io::Result<Self> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let shutdown = Self::new();
         let trigger = shutdown.clone();
-        tokio::spawn(async move {
+        tasks.spawn("signals", |_| async move {
             loop {
                 let name = tokio::select! {
                     biased;
@@ -75,6 +79,8 @@ impl Default for Shutdown {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     #[tokio::test]
@@ -98,9 +104,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sigterm_triggers() {
-        let shutdown = Shutdown::on_signals().unwrap();
+    async fn sigterm_triggers_and_signals_are_listened_to_from_then_on() {
+        let mut tasks = Tasks::new();
+        let shutdown = Shutdown::on_signals(&mut tasks).unwrap();
         nix::sys::signal::raise(nix::sys::signal::Signal::SIGTERM).unwrap();
         shutdown.triggered().await;
+        assert_eq!(tasks.ended().now_or_never(), None, "a second one is heard");
     }
 }

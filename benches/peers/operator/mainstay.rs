@@ -9,7 +9,8 @@ use std::time::Duration;
 use mainstay::client::{CONFIG_MAP, Client, ClientOptions, Config, ConfigSource, Resource};
 use mainstay::runtime::{
     Change, Controller, ControllerOptions, Kind, ListWatch, LogFormat, Meta, NotSynced, ObjectKey,
-    Outcome, Priority, Queue, ReconcileError, Reconciler, Scope, Shutdown, Store, init_tracing,
+    Outcome, Priority, Queue, ReconcileError, Reconciler, Scope, Shutdown, Store, Tasks,
+    init_tracing,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -156,7 +157,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         ..ClientOptions::default()
     };
     let client = Client::new(config, unlimited)?;
-    let shutdown = Shutdown::on_signals()?;
+    let mut signals = Tasks::new();
+    let shutdown = Shutdown::on_signals(&mut signals)?;
     let queue = Queue::new("trivial", client.environment());
     let (sources, children) = (Store::<Source>::new(), Store::<Child>::new());
 

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use k8s_openapi::api::core::v1::Pod as WholePod;
 use mainstay::client::{Client, ClientOptions, Config, ConfigSource, POD, Resource};
 use mainstay::operator::kinds::Pod;
-use mainstay::runtime::{Change, Kind, ListWatch, Meta, OwnerReference, Scope, Shutdown, Store};
+use mainstay::runtime::{
+    Change, Kind, ListWatch, Meta, OwnerReference, Scope, Shutdown, Store, Tasks,
+};
 use serde::{Deserialize, Deserializer};
 
 /// A pod with all of its fields but `managedFields`, which no cache needs. What the runtime reads of the metadata is held twice: its `Meta` is
@@ -90,7 +92,8 @@ async fn follow<K: Kind>(count: usize, batch: usize) {
             say("handled");
         }
     };
-    let shutdown = Shutdown::on_signals().expect("signals");
+    let mut signals = Tasks::new();
+    let shutdown = Shutdown::on_signals(&mut signals).expect("signals");
     let list_watch = ListWatch::new(client, Scope::default(), store.clone(), handler);
     let running = tokio::spawn(list_watch.run(shutdown.clone()));
     tokio::select! {
