@@ -267,8 +267,10 @@ fn suspect(pods: &mut Pods, primary: &str) {
     };
     reference.sight.suspicion = None;
     let reference = reference.sight.clone();
-    for (_, entry) in pods.iter_mut().filter(|(pod, _)| ***pod != *primary) {
-        entry.sight.suspicion = Suspicion::of(&entry.sight, &reference);
+    for (pod, entry) in pods {
+        if **pod != *primary {
+            entry.sight.suspicion = Suspicion::of(&entry.sight, &reference);
+        }
     }
 }
 
