@@ -51,6 +51,10 @@ crd:
 metrics:
     cargo run --quiet --locked -- metrics > manifests/components/monitoring/METRICS.md
 
+# The alerts and their tests, as Prometheus reads them.
+alerts: tools
+    tests/monitoring/promtool
+
 # Build the image and write target/mainstay.tar.
 image:
     .ci/image
@@ -85,7 +89,7 @@ redeploy: image
 run *ARGS:
     cargo run --release --locked -- run --kubeconfig "${KUBECONFIG:-$HOME/.kube/config}" {{ARGS}}
 
-# Install cargo-deny and just into target/tools/bin.
+# Install cargo-deny, just and promtool into target/tools/bin.
 tools:
     .ci/tools
 

@@ -1,6 +1,6 @@
 //! Observe, plan, act: what keeps a MySQLCluster as its spec says.
 //!
-//! `process` is `mainstay run`; `service` starts the parts; `reconcile` runs one cluster's loop:
+//! `process` is `mainstay run`; `service` starts the parts, `lead` opens the queue; `reconcile` runs one cluster's loop:
 //! `observe` gathers plain values, `plan` decides purely, `act` and `children` write. `instances`
 //! watches the MySQL servers.
 
@@ -8,6 +8,7 @@ mod act;
 mod children;
 pub mod instances;
 pub mod kinds;
+mod lead;
 mod metric;
 mod notes;
 pub mod observe;

@@ -13,7 +13,8 @@ use super::act::Actor;
 use super::children::Children;
 use super::instances::{Access, Direct, InstanceDial, Instances};
 use super::kinds::{Cluster, ConfigMap, Pod, PodDisruptionBudget, Secret, Service, VolumeClaim};
-use super::metric::{Figures, Moves};
+use super::lead::lead;
+use super::metric::Figures;
 use super::notes::Notes;
 use super::reconcile::ClusterReconciler;
 use super::resources::{CLUSTER_LABEL, MANAGED_SELECTOR};
@@ -22,8 +23,8 @@ use super::tuning::Tuning;
 use crate::client::{Client, ConfigError, Error, Fence};
 use crate::runtime::{
     Change, Controller, ControllerOptions, ElectionOptions, Elector, Ended, EventRecorder, Health,
-    Kind, Leadership, LeadershipWatch, ListWatch, Meta, ObjectKey, Pause, Priority, Queue, Scope,
-    Shutdown, Source, Store, Tasks, WatchLimits, sources,
+    Kind, LeadershipWatch, ListWatch, Meta, ObjectKey, Pause, Priority, Queue, Scope, Shutdown,
+    Source, Store, Tasks, WatchLimits, sources,
 };
 
 /// How the operator is to run.
@@ -259,43 +260,6 @@ async fn until(stop: Shutdown, task: impl Future<Output = ()>) {
         biased;
         () = stop.triggered() => {}
         () = task => {}
-    }
-}
-
-/// Works only while leading: the queue hands out keys once the caches hold their first lists.
-async fn lead(
-    mut leadership: LeadershipWatch,
-    stores: Stores,
-    queue: Queue,
-    instances: Arc<Instances>,
-    moves: Moves,
-) {
-    let mut state = leadership.current();
-    loop {
-        match &state {
-            Leadership::Leader { term } => {
-                tracing::info!(term, "leading");
-                tokio::select! {
-                    biased;
-                    () = stores.synced() => {
-                        for cluster in stores.clusters.list().unwrap_or_default() {
-                            queue.add(cluster.metadata.key(), Priority::Low);
-                        }
-                        queue.resume(Pause::Standby);
-                    }
-                    changed = leadership.changed() => {
-                        state = changed;
-                        continue;
-                    }
-                }
-            }
-            Leadership::Standby { .. } | Leadership::Unknown => {
-                queue.pause(Pause::Standby);
-                instances.clear();
-                moves.clear();
-            }
-        }
-        state = leadership.changed().await;
     }
 }
 

@@ -43,6 +43,10 @@ impl Alone {
         self.core.done(|| now, key, self.hashing.of(key), finish)
     }
 
+    pub(super) fn discard(&mut self, key: &ObjectKey) -> bool {
+        self.core.discard(key, self.hashing.of(key))
+    }
+
     /// Whether nothing is remembered of any key.
     pub(super) fn is_empty(&self) -> bool {
         let (entries, ready) = self.core.parts();

@@ -2,6 +2,8 @@
 
 #[path = "debug.rs"]
 mod debug;
+#[path = "discard.rs"]
+mod discard;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

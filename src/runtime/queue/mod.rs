@@ -138,6 +138,19 @@ impl Queue {
         self.change(|core, now| core.add_after(now, key, hashes, delay));
     }
 
+    /// Forgets a key that is ready or waits for its time, as if nobody had asked for it; one that runs
+    /// stays. For a queue that hands out nothing for long, and a key that nothing is to be done for.
+    pub fn discard(&self, key: &ObjectKey) {
+        let hashes = self.shared.hashing.of(key);
+        self.lock().core.discard(key, hashes);
+    }
+
+    /// The keys that are ready or wait for their time, in no order. Costs a look at every key.
+    #[must_use]
+    pub fn asked(&self) -> Vec<ObjectKey> {
+        self.lock().core.asked().cloned().collect()
+    }
+
     /// Keys that are ready for a worker; those that wait for their time or run are not counted.
     #[must_use]
     pub fn len(&self) -> usize {

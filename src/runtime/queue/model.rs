@@ -277,6 +277,12 @@ impl World {
         let running = self.models.values().filter(|m| m.running.is_some()).count();
         prop_assert_eq!(self.core.ready(), ready);
         prop_assert_eq!(self.core.next_due(), due);
+        let asked: BTreeSet<_> = self.core.asked().cloned().collect();
+        let expected = self
+            .models
+            .iter()
+            .filter(|(_, model)| model.running.is_none() && !model.asks.is_empty());
+        prop_assert_eq!(asked, expected.map(|(key, _)| key.clone()).collect());
         let left = self.core.left();
         prop_assert_eq!((left.running, left.queued), (running, ready));
         Ok(())
@@ -307,6 +313,14 @@ impl World {
                 }
                 self.paused = paused;
                 self.core.pause(self.now, Pause::Standby, paused);
+            }
+            Op::Discard(key) => {
+                let model = self.models.entry(name(key)).or_default();
+                let asked = model.running.is_none() && !model.asks.is_empty();
+                if asked {
+                    *model = Model::default();
+                }
+                prop_assert_eq!(self.core.discard(&name(key)), asked);
             }
         }
         self.check()

@@ -24,6 +24,7 @@ pub(super) enum Op {
     Done(usize, Finish),
     Advance(Duration),
     Pause(bool),
+    Discard(u8),
 }
 
 fn duration() -> impl Strategy<Value = Duration> {
@@ -59,5 +60,6 @@ pub(super) fn op() -> impl Strategy<Value = Op> {
         6 => (0_usize..4, finish).prop_map(|(nth, finish)| Op::Done(nth, finish)),
         4 => duration().prop_map(Op::Advance),
         1 => any::<bool>().prop_map(Op::Pause),
+        1 => (0..KEYS).prop_map(Op::Discard),
     ]
 }
