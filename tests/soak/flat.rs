@@ -109,7 +109,7 @@ mod tests {
     fn hour(reading: impl Fn(f64, bool) -> Reading) -> Vec<Sample> {
         let sample = |second: u32| {
             let at = f64::from(second);
-            let first = (second / 60) % 2 == 0;
+            let first = (second / 60).is_multiple_of(2);
             let of = |leads| {
                 Some(Reading {
                     leads,

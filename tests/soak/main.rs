@@ -16,6 +16,7 @@ mod plot;
 mod reading;
 mod replica;
 mod trouble;
+mod wires;
 mod world;
 
 use std::collections::BTreeMap;
@@ -33,7 +34,7 @@ use replica::Replica;
 use serde_json::json;
 use tokio::time::{Instant, interval, sleep, timeout};
 use trouble::{Troubles, pick};
-use world::{Undo, World, kind};
+use world::{Cluster, Undo, World, kind};
 
 const REPLICAS: usize = 3;
 /// Clusters without instances, and those that come and go.
@@ -172,7 +173,7 @@ async fn soak(world: &World, replicas: &mut [Replica], length: Duration, seed: u
                 next = Instant::now() + REST;
             } else {
                 let (name, trouble) = troubles.next();
-                let leader = samples.last().and_then(|sample| leader(sample));
+                let leader = samples.last().and_then(leader);
                 let (whom, undo) = world.begin(trouble, replicas, leader, &mut chance).await;
                 println!("{:>6.0} s  {name} {whom}", begun.elapsed().as_secs_f64());
                 wrong = Some((name, undo));
@@ -205,7 +206,7 @@ async fn settle(world: &World) -> Duration {
     let begun = Instant::now();
     loop {
         let lacking: Vec<String> = match world.clusters().await {
-            Ok(clusters) => clusters.iter().filter_map(|it| it.lacks()).collect(),
+            Ok(clusters) => clusters.iter().filter_map(Cluster::lacks).collect(),
             Err(error) => vec![error.to_string()],
         };
         if lacking.is_empty() {

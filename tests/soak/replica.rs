@@ -35,7 +35,7 @@ impl Replica {
             .expect("a port");
         let log = std::fs::File::create(folder.join(format!("{name}.log"))).expect("a log");
         let child = Command::new(env!("CARGO_BIN_EXE_mainstay"))
-            .args(["run", "--instance-access", "proxy"])
+            .args(["run", "--instance-access", "direct"])
             .args(["--listen", &address.to_string(), "--kubeconfig"])
             .arg(kubeconfig)
             .env("POD_NAME", name)

@@ -21,6 +21,7 @@ use tokio::net::TcpListener;
 
 use super::replica::Replica;
 use super::trouble::{OPERATOR, Trouble, pick};
+use super::wires;
 
 /// Where all clusters are.
 const PLACE: &str = "default";
@@ -136,12 +137,13 @@ impl World {
         let mysqls = Mysqls::new(seed);
         let options = NodeOptions {
             nodes: NODES,
-            runtime: Runtime::Models(Models::new(&mysqls)),
+            runtime: Runtime::Models(Models::new(&mysqls).on_loopback()),
             images: None,
         };
         let node = Node::new(client(&nodes).await, options);
         api.set_pod_dialer(Arc::new(node.clone()));
         tokio::spawn(node.run(Shutdown::new()));
+        tokio::spawn(wires::lay(node.clone()));
         let world = Self {
             mysqls,
             kubeconfigs,

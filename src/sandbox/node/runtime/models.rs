@@ -29,6 +29,8 @@ const PIPE: usize = 64 << 10;
 #[derive(Clone)]
 pub struct Models {
     mysqls: Mysqls,
+    /// What the addresses of pods begin with.
+    subnet: [u8; 2],
     state: Arc<Mutex<State>>,
 }
 
@@ -64,8 +66,17 @@ impl Models {
     pub fn new(mysqls: &Mysqls) -> Self {
         Self {
             mysqls: mysqls.clone(),
+            subnet: [10, 244],
             state: Arc::default(),
         }
+    }
+
+    /// The same with pods at addresses of this machine, 127.244.0.0/16. Nothing listens there by itself:
+    /// it is for who leads connections of other processes to [`Node::dial`](super::super::Node::dial).
+    #[must_use]
+    pub fn on_loopback(self) -> Self {
+        let subnet = [127, 244];
+        Self { subnet, ..self }
     }
 
     /// The modelled servers.
@@ -179,10 +190,11 @@ fn text(files: &BTreeMap<String, Vec<u8>>, name: &str) -> Result<String, String>
 
 impl ContainerRuntime for Models {
     fn address(&self, taken: &BTreeSet<IpAddr>) -> IpAddr {
-        // 10.244.0.0/16, as clusters commonly have it.
+        // 10.244.0.0/16, as clusters commonly have it, or what was asked for.
+        let [first, second] = self.subnet;
         let all = (1..=u16::MAX).map(|number| {
             let [high, low] = number.to_be_bytes();
-            IpAddr::V4(Ipv4Addr::new(10, 244, high, low))
+            IpAddr::V4(Ipv4Addr::new(first, second, high, low))
         });
         let mut free = all.filter(|ip| !taken.contains(ip));
         free.next().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
