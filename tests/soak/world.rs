@@ -143,13 +143,14 @@ impl World {
         let node = Node::new(client(&nodes).await, options);
         api.set_pod_dialer(Arc::new(node.clone()));
         tokio::spawn(node.run(Shutdown::new()));
-        tokio::spawn(wires::lay(node.clone()));
+        let person = client(&person).await;
+        tokio::spawn(wires::lay(node.clone(), person.clone()));
         let world = Self {
             mysqls,
             kubeconfigs,
             api,
             node,
-            person: client(&person).await,
+            person,
         };
         let definition = serde_json::to_value(crd::definition()).expect("it is JSON");
         world

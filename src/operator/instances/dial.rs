@@ -72,11 +72,13 @@ fn security(address: &Address) -> Result<(TlsConnector, ServerName<'static>), St
             .map_err(|e| format!("the cluster's CA: {e}"))?;
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
+    let mut config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|e| e.to_string())?
         .with_root_certificates(roots)
         .with_no_client_auth();
+    // It is of this connection alone: a memory of sessions would take more than all the rest of it.
+    config.resumption = rustls::client::Resumption::disabled();
     let name = ServerName::try_from(address.host.clone()).map_err(|e| e.to_string())?;
     Ok((TlsConnector::from(Arc::new(config)), name))
 }

@@ -33,7 +33,8 @@ pub(super) async fn run(shared: Arc<Shared>, pod: ObjectKey, line: Arc<Line>) {
 
 /// One connection; returns why it ended.
 async fn listen(shared: &Shared, line: &Arc<Line>) -> String {
-    let mut body = match line.watch(&shared.client).await {
+    // Boxed: it is large, and gone as soon as the watch begins, which is to last.
+    let mut body = match Box::pin(line.watch(&shared.client)).await {
         Ok(body) => body,
         Err(error) => return error,
     };
