@@ -137,7 +137,7 @@ impl World {
         let mysqls = Mysqls::new(seed);
         let options = NodeOptions {
             nodes: NODES,
-            runtime: Runtime::Models(Models::new(&mysqls).on_loopback()),
+            runtime: Runtime::Models(Models::new(&mysqls).on_loopback(subnet())),
             images: None,
         };
         let node = Node::new(client(&nodes).await, options);
@@ -355,4 +355,10 @@ async fn client(kubeconfig: &Path) -> Client {
         ..ClientOptions::default()
     };
     Client::new(config, options).expect("a client")
+}
+
+/// Of this process: another soak on this machine has another.
+fn subnet() -> u8 {
+    let [low, ..] = std::process::id().to_le_bytes();
+    low.max(1)
 }

@@ -71,11 +71,12 @@ impl Models {
         }
     }
 
-    /// The same with pods at addresses of this machine, 127.244.0.0/16. Nothing listens there by itself:
-    /// it is for who leads connections of other processes to [`Node::dial`](super::super::Node::dial).
+    /// The same with pods at addresses of this machine, in `127.subnet.0.0/16`. Nothing listens there by
+    /// itself: it is for who leads connections of other processes to
+    /// [`Node::dial`](super::super::Node::dial).
     #[must_use]
-    pub fn on_loopback(self) -> Self {
-        let subnet = [127, 244];
+    pub fn on_loopback(self, subnet: u8) -> Self {
+        let subnet = [127, subnet];
         Self { subnet, ..self }
     }
 
