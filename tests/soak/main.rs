@@ -10,8 +10,11 @@
 //! Runs where `MAINSTAY_SOAK_MINUTES` says for how long. `MAINSTAY_SOAK_CLUSTERS` (8) are written to,
 //! `MAINSTAY_SOAK_SEED` (1) is of what goes wrong, `MAINSTAY_SOAK_DIR` is where logs, samples and the
 //! picture go (`soak` in cargo's folder for tests).
+//!
+//! `leader` is another question to the same world: what a cluster costs the replica that leads.
 
 mod flat;
+mod leader;
 mod plot;
 mod reading;
 mod replica;
@@ -34,7 +37,7 @@ use replica::Replica;
 use serde_json::json;
 use tokio::time::{Instant, interval, sleep, timeout};
 use trouble::{Troubles, pick};
-use world::{Cluster, Undo, World, kind};
+use world::{Undo, World, kind};
 
 const REPLICAS: usize = 3;
 /// Clusters without instances, and those that come and go.
@@ -67,6 +70,17 @@ fn setting<T: FromStr>(name: &str) -> Option<T> {
     parsed
 }
 
+/// Where everything goes.
+fn folder() -> PathBuf {
+    let folder = std::env::var_os("MAINSTAY_SOAK_DIR");
+    let folder = folder.map_or_else(
+        || PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("soak"),
+        PathBuf::from,
+    );
+    std::fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
 /// What is counted beside the samples.
 #[derive(Default)]
 struct Counts {
@@ -83,25 +97,17 @@ async fn nothing_grows() {
     };
     let seed = setting("MAINSTAY_SOAK_SEED").unwrap_or(1);
     let kept = setting("MAINSTAY_SOAK_CLUSTERS").unwrap_or(8);
-    let folder = std::env::var_os("MAINSTAY_SOAK_DIR");
-    let folder = folder.map_or_else(
-        || PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("soak"),
-        PathBuf::from,
-    );
-    std::fs::create_dir_all(&folder).expect("a folder");
+    let folder = folder();
 
     let world = Arc::new(World::new(&folder, REPLICAS, seed).await);
-    let files = world.kubeconfigs.iter().enumerate();
-    let start =
-        |(nth, file): (usize, &PathBuf)| Replica::start(&World::replica(nth), file, &folder);
-    let mut replicas: Vec<Replica> = files.map(start).collect();
+    let mut replicas: Vec<Replica> = (0..REPLICAS).map(|nth| world.start(nth, &folder)).collect();
     for nth in 0..kept {
         world.add(&format!("{}{nth}", kind::KEPT), 3).await;
     }
     for nth in 0..STILL {
         world.add(&format!("{}{nth}", kind::STILL), 0).await;
     }
-    settle(&world).await;
+    world.settle(SETTLE).await;
 
     let counts = Arc::new(Counts::default());
     let tasks = [
@@ -116,7 +122,7 @@ async fn nothing_grows() {
         assert!(!task.is_finished(), "somebody has stopped: see above");
         task.abort();
     }
-    let settled = settle(&world).await;
+    let settled = world.settle(SETTLE).await;
 
     let clusters = world.clusters().await.expect("nothing is wrong");
     let missing = world.missing(&clusters);
@@ -199,25 +205,6 @@ async fn soak(world: &World, replicas: &mut [Replica], length: Duration, seed: u
 fn leader(sample: &Sample) -> Option<usize> {
     let leads = |it: &Option<reading::Reading>| it.as_ref().is_some_and(|it| it.leads);
     sample.replicas.iter().position(leads)
-}
-
-/// Waits until each cluster is as its spec says; how long that took.
-async fn settle(world: &World) -> Duration {
-    let begun = Instant::now();
-    loop {
-        let lacking: Vec<String> = match world.clusters().await {
-            Ok(clusters) => clusters.iter().filter_map(Cluster::lacks).collect(),
-            Err(error) => vec![error.to_string()],
-        };
-        if lacking.is_empty() {
-            return begun.elapsed();
-        }
-        assert!(
-            begun.elapsed() < SETTLE,
-            "not after {SETTLE:?}: {lacking:#?}"
-        );
-        sleep(LOOK).await;
-    }
 }
 
 /// People who change specs. What is refused while the API server is frozen is no loss.

@@ -18,6 +18,7 @@ use mainstay::sandbox::{Models, Mysqls, Node, NodeOptions, Runtime};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::time::{Instant, sleep};
 
 use super::replica::Replica;
 use super::trouble::{OPERATOR, Trouble, pick};
@@ -26,8 +27,8 @@ use super::wires;
 /// Where all clusters are.
 const PLACE: &str = "default";
 const NODES: usize = 3;
-/// Between two looks whether the definition is served.
-const LOOK: Duration = Duration::from_millis(50);
+/// Between two looks whether the definition is served, or clusters are as they should be.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What clusters are for, as their names begin.
 pub(crate) mod kind {
@@ -104,7 +105,7 @@ pub(crate) enum Undo {
 pub(crate) struct World {
     pub(crate) mysqls: Mysqls,
     /// One a replica, named as [`Self::replica`] names it.
-    pub(crate) kubeconfigs: Vec<PathBuf>,
+    kubeconfigs: Vec<PathBuf>,
     api: ApiServer,
     node: Node,
     person: Client,
@@ -166,6 +167,27 @@ impl World {
         format!("{OPERATOR}{}", nth + 1)
     }
 
+    /// Starts a replica, by its number.
+    pub(crate) fn start(&self, nth: usize, folder: &Path) -> Replica {
+        Replica::start(&Self::replica(nth), &self.kubeconfigs[nth], folder)
+    }
+
+    /// Waits until each cluster is as its spec says; how long that took.
+    pub(crate) async fn settle(&self, limit: Duration) -> Duration {
+        let begun = Instant::now();
+        loop {
+            let lacking: Vec<String> = match self.clusters().await {
+                Ok(clusters) => clusters.iter().filter_map(Cluster::lacks).collect(),
+                Err(error) => vec![error.to_string()],
+            };
+            if lacking.is_empty() {
+                return begun.elapsed();
+            }
+            assert!(begun.elapsed() < limit, "not after {limit:?}: {lacking:#?}");
+            sleep(LOOK).await;
+        }
+    }
+
     /// Creates a cluster.
     pub(crate) async fn add(&self, name: &str, instances: u32) {
         let cluster = json!({
@@ -186,7 +208,7 @@ impl World {
                 Err(error) if error.is_not_found() || error.is_transient() => {}
                 Err(error) => panic!("{error}"),
             }
-            tokio::time::sleep(LOOK).await;
+            sleep(LOOK).await;
         }
     }
 
