@@ -22,6 +22,14 @@ simulation SEEDS='1000':
 mutants *NAMES:
     tests/simulation/mutants/check {{NAMES}}
 
+# Whether three replicas grow in a world in which something always goes wrong; logs, samples and a picture go to target/soak
+soak MINUTES='60' CLUSTERS='20':
+    MAINSTAY_SOAK_MINUTES={{MINUTES}} MAINSTAY_SOAK_CLUSTERS={{CLUSTERS}} MAINSTAY_SOAK_DIR=target/soak cargo test --locked --release --test soak nothing_grows -- --nocapture
+
+# What a cluster costs the replica that leads
+soak-leader CLUSTERS='200':
+    MAINSTAY_SOAK_LEADER={{CLUSTERS}} MAINSTAY_SOAK_DIR=target/soak cargo test --locked --release --test soak a_leader -- --nocapture
+
 # The end-to-end suite, on the cluster of KUBECONFIG or else of tests/cluster; e.g. just e2e switchover
 e2e *FILTER:
     .ci/e2e {{FILTER}}

@@ -33,7 +33,7 @@ use std::time::Instant;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 use run::{Outcome, all, enough, keep, replays, report, run, seeds};
-use scenario::{Scenario, blind, random, standard};
+use scenario::{Scenario, blind, random, standard, takeover};
 use world::Crash;
 
 /// Random histories where the environment does not say how many: as many as fit beside the crash points
@@ -132,6 +132,18 @@ fn a_leader_whose_watches_are_silent_acts_on_no_old_record() {
     let begun = Instant::now();
     let outcome = run(blind);
     report("blind", &["blind".to_owned()], &[Some(outcome)], begun);
+}
+
+#[test]
+fn a_takeover_of_what_is_at_rest_writes_nothing() {
+    let begun = Instant::now();
+    let outcome = run(takeover);
+    report(
+        "takeover",
+        &["takeover".to_owned()],
+        &[Some(outcome)],
+        begun,
+    );
 }
 
 #[test]

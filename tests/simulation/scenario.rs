@@ -119,6 +119,25 @@ pub(crate) async fn blind() -> Outcome {
     world.end().await
 }
 
+/// A leader dies while the cluster is at rest: whoever takes over has nothing to write.
+pub(crate) async fn takeover() -> Outcome {
+    let mut world = World::new(1, 2).await;
+    world.must_run().await;
+    sleep(CALM_DOWN).await;
+    let leader = world.leader().expect("one leads");
+    world.eyes.count(None);
+    world.kill_replica(&leader);
+    // The lease has to expire.
+    sleep(Duration::from_mins(1)).await;
+    let next = world.leader();
+    let written = world.eyes.counted();
+    if next.is_none() || written > 0 {
+        let what = format!("led by {next:?}, {written} writes or commands since {leader} died");
+        world.shared.history.violation(what);
+    }
+    world.end().await
+}
+
 /// A random history of faults.
 pub(crate) async fn random(seed: u64) -> Outcome {
     let mut world = World::new(seed, 3).await;

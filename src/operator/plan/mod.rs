@@ -154,9 +154,10 @@ const UNSETTLED: Duration = Duration::from_secs(1);
 /// `invalid` is why the spec can't be worked with although the schema let it pass, or which child is
 /// refused. Where no pod can be made of the spec, what runs is kept running as it is.
 ///
-/// The first step of each term only puts the term on record. That the API server takes it proves that
-/// the record at hand is the newest, and no leader before can change it any more. A new leader's cache
-/// may be as old as it likes; acted on, an old record opens a primary that is none.
+/// The first step of each term that is not nothing only puts the term on record. That the API server
+/// takes it proves that the record at hand is the newest, and no leader before can change it any more. A
+/// new leader's cache may be as old as it likes; acted on, an old record opens a primary that is none.
+/// Where all is as it should be nothing is written: a takeover of clusters at rest costs no request.
 #[must_use]
 pub fn plan(
     cluster: &Cluster,
@@ -169,11 +170,19 @@ pub fn plan(
     if step.record_changed || cluster.status.term == term {
         return step;
     }
+    let idle = !step.acts() && step.notes.is_empty();
+    let mut status = step.status;
+    status.term = cluster.status.term;
+    if idle && status == cluster.status {
+        return Plan {
+            status,
+            look_again: step.look_again,
+            ..Plan::default()
+        };
+    }
+    status.term = term;
     Plan {
-        status: MySQLClusterStatus {
-            term,
-            ..step.status
-        },
+        status,
         record_changed: true,
         look_again: Some(UNSETTLED),
         ..Plan::default()

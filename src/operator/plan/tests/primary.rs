@@ -6,10 +6,11 @@ use super::model::{TERM, World};
 use super::server::Server;
 use super::{len, role, running};
 use crate::api::{PROMOTE_ANNOTATION, Phase, Quorum, QuorumRecord};
-use crate::operator::kinds::{ContainerState, ContainerStatus};
+use crate::operator::kinds::{ContainerState, ContainerStatus, Pod};
 use crate::operator::observe::{Now, Observed};
 use crate::operator::plan::plan;
 use crate::operator::resources::TEMPLATE_HASH_ANNOTATION;
+use crate::runtime::Pairs;
 
 #[test]
 fn a_new_cluster_comes_up_with_the_first_instance_as_primary() {
@@ -53,6 +54,31 @@ fn a_new_leader_acts_on_nothing_before_its_term_is_on_record() {
     assert!(!step.acts(), "{step:#?}");
     assert_eq!(step.status.term, TERM + 1);
     assert_eq!(step.status.current_primary, old.status.current_primary);
+}
+
+#[test]
+fn a_new_leader_writes_nothing_where_nothing_is_to_be_done() {
+    let mut world = running(3);
+    world.must_settle();
+    let (observed, now) = world.observe();
+    let step = plan(&world.cluster, &observed, None, TERM + 1, now);
+    assert!(!step.record_changed && !step.acts(), "{step:#?}");
+    assert_eq!(step.status, world.cluster.status);
+    assert_eq!(step.look_again, None);
+    // A word that is to be told is reason enough, and so is a label.
+    let mut untold = world.cluster.clone();
+    untold.status.reason = "something else".into();
+    let step = plan(&untold, &observed, None, TERM + 1, now);
+    assert!(step.record_changed);
+    assert_eq!(step.status.term, TERM + 1);
+    let mut unlabelled = observed.clone();
+    let pod = unlabelled.pods.get_mut(&1).unwrap();
+    let mut bare = Pod::clone(pod);
+    bare.metadata.labels = Pairs::default();
+    *pod = bare.into();
+    let step = plan(&world.cluster, &unlabelled, None, TERM + 1, now);
+    assert!(step.record_changed && !step.acts(), "{step:#?}");
+    assert_eq!(step.status.term, TERM + 1);
 }
 
 #[test]
