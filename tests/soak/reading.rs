@@ -23,6 +23,8 @@ pub(crate) struct Reading {
     pub(crate) transitions: f64,
     /// Events that were not written, since its start.
     pub(crate) dropped: f64,
+    /// Instances that it hears.
+    pub(crate) heard: f64,
 }
 
 impl Reading {
@@ -39,6 +41,8 @@ impl Reading {
             reconciles: sum(page, "reconcile_total")?,
             transitions: sum(page, "mainstay_leader_transitions_total")?,
             dropped: sum(page, "mainstay_events_dropped_total")?,
+            // Of a leader only.
+            heard: sum(page, "mainstay_cluster_instances_heard").unwrap_or(0.0),
         })
     }
 }
