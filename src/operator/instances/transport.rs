@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
+use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
 use super::dial::{CONNECT_TIMEOUT, DialError, InstanceDial};
@@ -85,6 +86,10 @@ const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(15);
 /// The largest answer to a command.
 const ANSWER_LIMIT: usize = 4 << 20;
+
+/// What is read at a time: a status is smaller, and each instance has such a buffer (hyper's least
+/// otherwise is 8 KiB).
+const READ_BUFFER: usize = 4096;
 
 /// The way to one instance.
 pub(super) struct Line {
@@ -265,10 +270,11 @@ impl Line {
         let exchange = async {
             let other = |error: hyper::Error| DialError::Other(error.to_string());
             let stream = self.dial.dial(&self.address).await?;
-            let (mut sender, connection) =
-                hyper::client::conn::http1::handshake(TokioIo::new(stream))
-                    .await
-                    .map_err(other)?;
+            let (mut sender, connection) = http1::Builder::new()
+                .read_buf_exact_size(Some(READ_BUFFER))
+                .handshake(TokioIo::new(stream))
+                .await
+                .map_err(other)?;
             tokio::spawn(connection);
             let bearer = format!("Bearer {}", self.address.token);
             let mut bearer = HeaderValue::try_from(bearer)
