@@ -104,6 +104,9 @@ async fn nothing_grows() {
     for nth in 0..kept {
         world.add(&format!("{}{nth}", kind::KEPT), 3).await;
     }
+    for nth in 0..PASSING {
+        world.add(&format!("{}{nth}", kind::PASSING), 3).await;
+    }
     for nth in 0..STILL {
         world.add(&format!("{}{nth}", kind::STILL), 0).await;
     }
@@ -221,19 +224,16 @@ async fn change(world: Arc<World>, counts: Arc<Counts>, seed: u64) {
     }
 }
 
-/// People who create clusters, and delete those that are oldest.
+/// People who delete the oldest of the clusters that pass, and create another.
 async fn come_and_go(world: Arc<World>, counts: Arc<Counts>) {
-    for nth in 0.. {
-        world.add(&format!("{}{nth}", kind::PASSING), 3).await;
+    for nth in PASSING.. {
         sleep(TROUBLE).await;
-        let Some(oldest) = (nth + 1_u64).checked_sub(PASSING) else {
-            continue;
-        };
-        let oldest = format!("{}{oldest}", kind::PASSING);
+        let oldest = format!("{}{}", kind::PASSING, nth - PASSING);
         while let Err(error) = world.remove(&oldest).await {
             assert!(!error.is_not_found(), "{oldest} was there");
             sleep(LOOK).await;
         }
+        world.add(&format!("{}{nth}", kind::PASSING), 3).await;
         counts.passed.fetch_add(1, Ordering::Relaxed);
     }
 }
