@@ -22,7 +22,7 @@ mod trouble;
 mod wires;
 mod world;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -279,20 +279,14 @@ fn summary(samples: &[Sample], counts: &Counts, world: &World, lost: usize, sett
     let sum = |of: fn(&reading::Reading) -> f64| last.iter().map(of).sum::<f64>();
     let leaders: Vec<usize> = samples.iter().filter_map(leader).collect();
     let handed = leaders.windows(2).filter(|pair| pair[0] != pair[1]).count();
-    let mut hit: BTreeMap<&str, u64> = BTreeMap::new();
-    let mut before = None;
-    for sample in samples {
-        if let Some(trouble) = sample.trouble.filter(|_| sample.trouble != before) {
-            *hit.entry(trouble).or_default() += 1;
-        }
-        before = sample.trouble;
-    }
+    let hit = reading::troubles(samples);
+    let kinds: BTreeSet<&str> = hit.iter().map(|(trouble, ..)| *trouble).collect();
     println!(
         "{} troubles of {} kinds; {} changes of specs, {} clusters came and went, {} primaries moved, \
          {} rows acknowledged, {lost} lost, leadership moved {handed} times\n\
          {:.0} reconciles, {:.0} Events dropped, CPU of each {:?} s; at rest {:.1} s after the last trouble",
-        hit.values().sum::<u64>(),
         hit.len(),
+        kinds.len(),
         counts.touches.load(Ordering::Relaxed),
         counts.passed.load(Ordering::Relaxed),
         counts.moves.load(Ordering::Relaxed),

@@ -1,6 +1,6 @@
 //! What was measured, as a picture (SVG). Pure.
 
-use super::reading::{MEASURES, Measure, Sample};
+use super::reading::{MEASURES, Measure, Sample, troubles};
 
 const WIDTH: f64 = 900.0;
 const LEFT: f64 = 60.0;
@@ -37,7 +37,7 @@ fn panel(svg: &mut String, samples: &[Sample], measure: &Measure, top: f64, end:
     let readings = samples.iter().flat_map(|sample| &sample.replicas).flatten();
     let most = readings.map(measure.of).fold(1.0, f64::max) * 1.1;
     let bottom = top + HEIGHT;
-    for (from, to) in troubles(samples) {
+    for (_, from, to) in troubles(samples) {
         let (x, width) = (across(from, end), across(to, end) - across(from, end));
         svg.push_str(&format!(
             "<rect x=\"{x:.1}\" y=\"{top}\" width=\"{width:.1}\" height=\"{HEIGHT}\" fill=\"#eee\"/>\n"
@@ -98,22 +98,6 @@ fn line(
     d
 }
 
-/// When something was wrong, from and to.
-fn troubles(samples: &[Sample]) -> Vec<(f64, f64)> {
-    let mut spans: Vec<(f64, f64)> = Vec::new();
-    let mut before: Option<&str> = None;
-    for sample in samples {
-        if let Some(trouble) = sample.trouble {
-            match spans.last_mut() {
-                Some(span) if before == Some(trouble) => span.1 = sample.at,
-                _ => spans.push((sample.at, sample.at)),
-            }
-        }
-        before = sample.trouble;
-    }
-    spans
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::reading::Reading;
@@ -142,7 +126,7 @@ mod tests {
         ];
         let d = line(&samples, &MEASURES[1], 0, |at, value| (at, value));
         assert_eq!(d, "M0.0 10.0L2.0 20.0M6.0 20.0L8.0 10.0");
-        assert_eq!(troubles(&samples), [(2.0, 4.0), (6.0, 6.0)]);
+        assert_eq!(troubles(&samples), [("a", 2.0, 4.0), ("b", 6.0, 6.0)]);
         let svg = draw(&samples, "a title");
         assert_eq!(svg.matches("#eee").count(), 2 * MEASURES.len());
         assert!(svg.contains("a title") && svg.ends_with("</svg>\n"));

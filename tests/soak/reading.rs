@@ -70,6 +70,22 @@ pub(crate) struct Sample {
     pub(crate) replicas: Vec<Option<Reading>>,
 }
 
+/// What was wrong, from when to when.
+pub(crate) fn troubles(samples: &[Sample]) -> Vec<(&'static str, f64, f64)> {
+    let mut spans: Vec<(&'static str, f64, f64)> = Vec::new();
+    let mut before = None;
+    for sample in samples {
+        if let Some(trouble) = sample.trouble {
+            match spans.last_mut() {
+                Some(span) if before == Some(trouble) => span.2 = sample.at,
+                _ => spans.push((trouble, sample.at, sample.at)),
+            }
+        }
+        before = sample.trouble;
+    }
+    spans
+}
+
 /// What is drawn and judged.
 pub(crate) struct Measure {
     pub(crate) name: &'static str,
