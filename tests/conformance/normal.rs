@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use order::sorted;
-use text::{address, age, numbers, times, uuids};
+use text::{address, age, ago, numbers, times, uuids};
 
 /// Columns of tables whose cells tell how long ago something was.
 const AGES: [&str; 4] = ["Age", "Last Seen", "First Seen", "Duration"];
@@ -215,7 +215,7 @@ impl Known {
     }
 }
 
-/// Hides how old the rows of a table are.
+/// Hides how old the rows of a table are, and how long ago something happened to them.
 fn ages(fields: &mut Map<String, Value>) {
     let columns: Vec<bool> = match fields.get("columnDefinitions") {
         Some(Value::Array(columns)) => columns
@@ -234,8 +234,11 @@ fn ages(fields: &mut Map<String, Value>) {
             continue;
         };
         for (cell, is_age) in cells.iter_mut().zip(&columns) {
-            if *is_age && cell.as_str().is_some_and(age) {
+            let text = cell.as_str().unwrap_or_default();
+            if *is_age && age(text) {
                 *cell = "<age>".into();
+            } else if let Some(hidden) = ago(text) {
+                *cell = hidden.into();
             }
         }
     }

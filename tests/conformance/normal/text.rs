@@ -107,3 +107,9 @@ pub(super) fn age(text: &str) -> bool {
             .all(|letter| letter.is_ascii_digit() || "smhdy".contains(letter))
         && text.ends_with(|last: char| last.is_alphabetic())
 }
+
+/// A text that ends with how long ago something was, as `2 (3m12s ago)` does, without the time.
+pub(super) fn ago(text: &str) -> Option<String> {
+    let (what, passed) = text.strip_suffix(" ago)")?.rsplit_once('(')?;
+    age(passed).then(|| format!("{what}(<age> ago)"))
+}
