@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -97,6 +97,8 @@ struct Inner {
     connections: AtomicUsize,
     /// Connections below this number are dead: no byte passes any more.
     frozen_below: Arc<AtomicUsize>,
+    /// Whether dials are not answered any more.
+    mute: AtomicBool,
     /// Dials that are still to be refused.
     refusals: AtomicUsize,
     /// Told when connections are to be left.
@@ -169,6 +171,7 @@ impl FakeServer {
             certificate,
             connections: AtomicUsize::new(0),
             frozen_below: Arc::default(),
+            mute: AtomicBool::new(false),
             refusals: AtomicUsize::new(0),
             leave: Notify::new(),
         }))
@@ -229,6 +232,11 @@ impl FakeServer {
     pub(crate) fn freeze(&self) {
         let connections = self.0.connections.load(Ordering::SeqCst);
         self.0.frozen_below.store(connections, Ordering::SeqCst);
+    }
+
+    /// Answers no dial any more.
+    pub(crate) fn mute(&self) {
+        self.0.mute.store(true, Ordering::SeqCst);
     }
 
     /// Refuses the next `dials` connections.
@@ -345,6 +353,9 @@ impl Dial for FakeServer {
     fn dial(&self, _: Uri) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
         let server = self.clone();
         Box::pin(async move {
+            if server.0.mute.load(Ordering::SeqCst) {
+                return std::future::pending().await;
+            }
             let one_less = |left: usize| left.checked_sub(1);
             let refusals = &server.0.refusals;
             if refusals

@@ -121,10 +121,10 @@ async fn proxy(
     if let Ok(host) = HeaderValue::from_str(&format!("{name}:{port}")) {
         request.headers_mut().insert(HOST, host);
     }
-    let response = sender
-        .send_request(request)
-        .await
-        .map_err(|error| unreachable_pod(&error))?;
+    let response = sender.send_request(request);
+    // With it goes what a connection that ends just now may have left in its queue.
+    drop(sender);
+    let response = response.await.map_err(|error| unreachable_pod(&error))?;
     let (mut head, body) = response.into_parts();
     head.headers = passed_on(&head.headers);
     head.version = http::Version::default();

@@ -1,6 +1,7 @@
 //! How a connection is opened: TCP, or whatever a test or the simulation puts in its place.
 
 use std::error::Error;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -96,7 +97,7 @@ where
     }
 }
 
-/// A whole connection, TLS and all, or an error within [`CONNECTION_TIMEOUT`].
+/// What it takes to reach a server: TLS and all.
 #[derive(Clone)]
 pub(super) struct Connect {
     pub(super) connector: HttpsConnector<Dialer>,
@@ -104,33 +105,16 @@ pub(super) struct Connect {
     pub(super) identity: Arc<Identity>,
 }
 
-impl Service<Uri> for Connect {
-    type Response = Link;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.connector.poll_ready(cx)
-    }
-
-    fn call(&mut self, server: Uri) -> Self::Future {
-        let opening = self.connector.call(server);
-        let identity = Arc::clone(&self.identity);
-        let connecting = async move {
-            let opened = opening.await?;
-            if identity.has_certs() {
-                Ok(Link::admitted(opened).await?)
-            } else {
-                Ok(Link::new(opened))
-            }
-        };
-        Box::pin(async move {
-            let connected = tokio::time::timeout(CONNECTION_TIMEOUT, connecting).await;
-            connected.unwrap_or_else(|_| {
-                let problem = format!("no connection within {CONNECTION_TIMEOUT:?}");
-                Err(io::Error::new(io::ErrorKind::TimedOut, problem).into())
-            })
-        })
+impl Connect {
+    /// A link to `server`, however long that takes.
+    pub(super) async fn link(mut self, server: Uri) -> Result<Link, BoxError> {
+        poll_fn(|cx| self.connector.poll_ready(cx)).await?;
+        let opened = self.connector.call(server).await?;
+        if self.identity.has_certs() {
+            Ok(Link::admitted(opened).await?)
+        } else {
+            Ok(Link::new(opened))
+        }
     }
 }
 

@@ -5,8 +5,10 @@
 //! TCP keep-alive. A transport sends a request once; whether to send it again is decided above.
 
 mod addresses;
+mod connections;
 mod dial;
 mod files;
+mod line;
 mod link;
 mod proxy;
 pub(super) mod tls;
@@ -20,13 +22,12 @@ use http::{Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
-use hyper_util::client::legacy;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::ServerName;
 
 pub use dial::{Dial, Stream};
 
 use super::config::{Config, ConfigError};
+use connections::Connections;
 use dial::{Connect, Dialer, Tcp};
 pub(in crate::client) use files::CertificateFiles;
 use files::Reloader;
@@ -44,9 +45,7 @@ const STREAM_WINDOW: u32 = 1 << 20;
 /// has to wait for them.
 const CONNECTION_WINDOW: u32 = 128 * STREAM_WINDOW;
 
-type HttpClient = legacy::Client<Connect, Full<Bytes>>;
-
-/// Sends requests over its own connection.
+/// Sends requests over its own connections.
 pub(super) struct Transport {
     connector: Connect,
     identity: Arc<Identity>,
@@ -54,9 +53,9 @@ pub(super) struct Transport {
     current: RwLock<Current>,
 }
 
-/// The pool in use, and the client certificate that its connections were made with.
+/// The connections in use, and the client certificate that they were made with.
 struct Current {
-    client: HttpClient,
+    connections: Arc<Connections>,
     identity_generation: u64,
 }
 
@@ -100,10 +99,7 @@ impl Transport {
             connector: builder.enable_all_versions().wrap_connector(Dialer(dial)),
             identity: Arc::clone(&identity),
         };
-        let current = RwLock::new(Current {
-            client: http_client(connector.clone()),
-            identity_generation: identity.generation(),
-        });
+        let current = RwLock::new(Current::new(&connector, &identity));
         Ok(Self {
             connector,
             identity,
@@ -118,10 +114,7 @@ impl Transport {
             connector: self.connector.clone(),
             identity: Arc::clone(&self.identity),
             reloader: Arc::clone(&self.reloader),
-            current: RwLock::new(Current {
-                client: http_client(self.connector.clone()),
-                identity_generation: self.identity.generation(),
-            }),
+            current: RwLock::new(Current::new(&self.connector, &self.identity)),
         }
     }
 
@@ -131,47 +124,45 @@ impl Transport {
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, SendError> {
         self.reloader.look(false);
-        let client = self.client();
-        client.request(request).await.map_err(|error| {
-            if error.is_connect() {
+        let connections = self.connections();
+        // On the heap: everything that sends something would be as large as this.
+        let answer = Box::pin(connections.send(request)).await;
+        answer.inspect_err(|error| {
+            if error.unconnected {
                 self.reloader.look(true);
             }
-            SendError::new(&error)
         })
     }
 
     /// Makes later requests use a new connection. Streams on the old one go on.
     pub(super) fn reconnect(&self) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        current.client = http_client(self.connector.clone());
-        current.identity_generation = self.identity.generation();
+        *current = Current::new(&self.connector, &self.identity);
     }
 
-    fn client(&self) -> HttpClient {
+    fn connections(&self) -> Arc<Connections> {
         {
             let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
             if current.identity_generation == self.identity.generation() {
-                return current.client.clone();
+                return Arc::clone(&current.connections);
             }
         }
-        self.reconnect();
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        current.client.clone()
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        // Somebody else may have been here meanwhile.
+        if current.identity_generation != self.identity.generation() {
+            *current = Current::new(&self.connector, &self.identity);
+        }
+        Arc::clone(&current.connections)
     }
 }
 
-fn http_client(connector: Connect) -> HttpClient {
-    legacy::Client::builder(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        // Without this the pool would leave a live HTTP/2 connection, and the watches on it, after a
-        // quiet minute. Pings and keep-alive tell which connections are dead.
-        .pool_idle_timeout(None)
-        .http2_keep_alive_interval(PING_INTERVAL)
-        .http2_keep_alive_timeout(PING_TIMEOUT)
-        .http2_keep_alive_while_idle(true)
-        .http2_initial_stream_window_size(STREAM_WINDOW)
-        .http2_initial_connection_window_size(CONNECTION_WINDOW)
-        .build(connector)
+impl Current {
+    fn new(connector: &Connect, identity: &Identity) -> Self {
+        Self {
+            identity_generation: identity.generation(),
+            connections: Arc::new(Connections::new(connector.clone())),
+        }
+    }
 }
 
 /// The URL of `path_and_query` on `server`, which may itself have a path.

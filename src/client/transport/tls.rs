@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{ResolvesClientCert, WantsClientCert, WebPkiServerVerifier};
+use rustls::client::{ResolvesClientCert, Resumption, WantsClientCert, WebPkiServerVerifier};
 use rustls::crypto::{self, CryptoProvider};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -241,7 +241,11 @@ pub(super) fn client_config(
                 .with_custom_certificate_verifier(verifier)
         }
     };
-    Ok((builder.with_client_cert_resolver(identity), replaceable))
+    let mut config = builder.with_client_cert_resolver(identity);
+    // A session that is resumed shows no certificate: the server would go on with the one that it saw
+    // first, after a new one has taken its place. Connections are few and long, so it saves nothing.
+    config.resumption = Resumption::disabled();
+    Ok((config, replaceable))
 }
 
 fn versions() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, String> {
@@ -281,6 +285,8 @@ fn system_roots() -> Result<RootCertStore, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::testing::{FakeServer, Reply};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     #[test]
     fn k1962_a_replaced_identity_is_shown_by_later_handshakes() {
@@ -292,5 +298,26 @@ mod tests {
         shown.replace(Arc::new(mine));
         assert!(shown.has_certs());
         assert_eq!(shown.generation(), 1);
+    }
+    #[tokio::test]
+    async fn k1962_no_session_is_resumed_as_it_would_show_no_certificate() {
+        let server = FakeServer::with_tls(&["fake"], &["h2"], |_| Reply::json("{}"));
+        let trust = server.config_at("https://fake").tls.trust;
+        let (config, _) = client_config(&trust, Arc::default()).unwrap();
+        let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+        for _ in 0..2 {
+            let (near, far) = tokio::io::duplex(64 << 10);
+            let name = ServerName::try_from("fake").unwrap();
+            let (client, server) =
+                tokio::join!(connector.connect(name, near), server.acceptor().accept(far));
+            let (mut client, mut server) = (client.unwrap(), server.unwrap());
+            let kind = server.get_ref().1.handshake_kind();
+            assert_eq!(kind, Some(rustls::HandshakeKind::Full));
+            // The tickets for the next one come with what is read.
+            server.write_all(b"x").await.unwrap();
+            server.flush().await.unwrap();
+            client.read_u8().await.unwrap();
+            assert!(client.get_ref().1.tls13_tickets_received() > 0);
+        }
     }
 }

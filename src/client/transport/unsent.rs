@@ -2,8 +2,6 @@
 
 use std::error::Error;
 
-use hyper_util::client::legacy;
-
 /// Why no response head came.
 #[derive(Debug)]
 pub(in crate::client) struct SendError {
@@ -15,25 +13,49 @@ pub(in crate::client) struct SendError {
 }
 
 impl SendError {
-    pub(super) fn new(error: &legacy::Error) -> Self {
-        let unconnected = error.is_connect();
-        let mut unsent = unconnected;
-        let mut message = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            unsent |= was_not_taken(cause);
-            let cause_message = cause.to_string();
-            if !message.ends_with(&cause_message) {
-                message = format!("{message}: {cause_message}");
-            }
-            source = cause.source();
-        }
+    /// There was no connection, because of `error`.
+    pub(super) fn unconnected(error: &(dyn Error + 'static)) -> Self {
         Self {
-            unconnected,
+            unconnected: true,
+            unsent: true,
+            message: causes(error).1,
+        }
+    }
+
+    /// The connection was gone, which `message` says.
+    pub(super) fn unsent(message: String) -> Self {
+        Self {
+            unconnected: false,
+            unsent: true,
+            message,
+        }
+    }
+
+    /// The request was on a connection, and this is what came of it.
+    pub(super) fn new(error: &hyper::Error) -> Self {
+        let (unsent, message) = causes(error);
+        Self {
+            unconnected: false,
             unsent,
             message,
         }
     }
+}
+
+/// Whether one of an error's causes says that the request was not taken, and what they all say.
+fn causes(error: &(dyn Error + 'static)) -> (bool, String) {
+    let mut unsent = was_not_taken(error);
+    let mut message = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        unsent |= was_not_taken(cause);
+        let cause_message = cause.to_string();
+        if !message.ends_with(&cause_message) {
+            message = format!("{message}: {cause_message}");
+        }
+        source = cause.source();
+    }
+    (unsent, message)
 }
 
 /// Whether `cause` says that the server has not begun with the request, and never will.

@@ -291,7 +291,10 @@ impl Line {
             let request = request
                 .body(Full::new(body))
                 .map_err(|e| DialError::Other(e.to_string()))?;
-            let answer = sender.send_request(request).await.map_err(other)?;
+            let answer = sender.send_request(request);
+            // With its sender goes what a connection that ends just now may have left in its queue.
+            drop(sender);
+            let answer = answer.await.map_err(other)?;
             Ok((answer.status(), Body::Direct(answer.into_body())))
         };
         tokio::time::timeout(CONNECT_TIMEOUT + deadline, exchange)

@@ -51,8 +51,11 @@ pub(super) async fn get(
         .header(header::USER_AGENT, "kube-probe/1.37")
         .body(Empty::<Bytes>::new())
         .map_err(|error| words(&error))?;
+    let answer = sender.send_request(request);
+    // With it goes what a connection that ends just now may have left in its queue.
+    drop(sender);
     let exchange = async {
-        let answer = sender.send_request(request).await?;
+        let answer = answer.await?;
         let status = answer.status();
         let body = answer.into_body().collect().await?.to_bytes();
         Ok::<_, hyper::Error>((status, body))
