@@ -24,7 +24,7 @@ impl Herald {
     /// A call of this lane came to its end.
     pub(super) fn ended(&self, failure: Option<Failure>) {
         match failure {
-            Some(Failure::NotSent | Failure::Broken) => self.silent(),
+            Some(Failure::NotSent(_) | Failure::Broken) => self.silent(),
             // It did not get as far as the server, or to one that is not well.
             Some(Failure::Refused | Failure::Declined | Failure::Unreadable) => {}
             Some(failure @ Failure::Answered { status, .. })

@@ -127,7 +127,7 @@ impl Client {
             };
             tracing::debug!(%error, "sending again");
             before = Some(error);
-            if !matches!(failure, Failure::NotSent | Failure::Declined) {
+            if !matches!(failure, Failure::NotSent(_) | Failure::Declined) {
                 stage.repeat();
             }
             telemetry::retried(call.subject.verb.as_str(), failure.code());
@@ -214,9 +214,9 @@ impl Client {
         );
         let response = self.lane.transport.send(request).await.map_err(|error| {
             let failure = match (error.unconnected, error.unsent) {
-                (true, _) => Failure::NotSent,
-                (false, true) => Failure::Declined,
-                (false, false) => Failure::Broken,
+                (Some(attempt), _) => Failure::NotSent(attempt),
+                (None, true) => Failure::Declined,
+                (None, false) => Failure::Broken,
             };
             (failure, unavailable(call, error.unsent, error.message))
         })?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, header};
 use jiff::{Timestamp, fmt::rfc2822};
 
+use super::transport::Attempt;
 use super::{Backoff, Jitter};
 
 /// Longest wait that a server may ask for.
@@ -18,7 +19,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// There was no connection to send the request on.
-    NotSent,
+    NotSent(Attempt),
     /// The connection was being left: the server did not take the request.
     Declined,
     /// The connection broke: the request may or may not have been carried out.
@@ -58,7 +59,7 @@ pub(super) fn backoff(jitter: Jitter) -> Backoff {
 /// `repeatable` when carrying it out twice is the same as once.
 pub(super) fn delay(failure: Failure, repeatable: bool, backoff: &mut Backoff) -> Option<Duration> {
     match failure {
-        Failure::NotSent | Failure::Declined => Some(backoff.next_delay()),
+        Failure::NotSent(_) | Failure::Declined => Some(backoff.next_delay()),
         Failure::Broken if repeatable => Some(backoff.next_delay()),
         Failure::Answered {
             status,
@@ -125,7 +126,7 @@ mod tests {
     #[test]
     fn k2007_only_what_is_safe_is_sent_again() {
         for (failure, repeatable, once_only) in [
-            (Failure::NotSent, true, true),
+            (Failure::NotSent(Attempt::Own), true, true),
             (Failure::Declined, true, true),
             (Failure::Broken, true, false),
             (Failure::Unreadable, false, false),

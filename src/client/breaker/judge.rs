@@ -5,6 +5,7 @@ use http::StatusCode;
 use super::Verdict;
 use crate::client::call::{Call, Wanted};
 use crate::client::retry::Failure;
+use crate::client::transport::Attempt;
 
 /// Whether its outcome tells of the API server: what passes through to another (a pod, by the proxy)
 /// tells of that one.
@@ -15,11 +16,13 @@ pub(in crate::client) fn tells_of_server(call: &Call) -> bool {
 /// What an attempt that ended so says. `None` is success.
 pub(in crate::client) fn verdict(call: &Call, failure: Option<Failure>) -> Verdict {
     match failure {
-        Some(Failure::NotSent) if tells_of_server(call) => Verdict::Unconnected,
-        // One connection that breaks fails all that is under way on it: that is not as many
-        // connections in a row.
-        Some(Failure::Broken) if tells_of_server(call) => Verdict::Bad,
-        Some(Failure::NotSent | Failure::Broken | Failure::Declined | Failure::Refused) => {
+        Some(Failure::NotSent(Attempt::Own)) if tells_of_server(call) => Verdict::Unconnected,
+        // One connection that can't be made fails all who wait for it, and one that breaks all that is
+        // under way on it: that is not as many connections in a row.
+        Some(Failure::NotSent(Attempt::Another) | Failure::Broken) if tells_of_server(call) => {
+            Verdict::Bad
+        }
+        Some(Failure::NotSent(_) | Failure::Broken | Failure::Declined | Failure::Refused) => {
             Verdict::Unknown
         }
         Some(Failure::Answered { status, .. })
@@ -43,8 +46,11 @@ mod tests {
         let subject = Subject::collection(Verb::List, POD, None);
         let call = Call::new(subject, Method::GET, "/".to_owned(), 1);
         assert_eq!(verdict(&call, Some(Failure::Declined)), Verdict::Unknown);
-        assert_eq!(verdict(&call, Some(Failure::NotSent)), Verdict::Unconnected);
-        let broken = verdict(&call, Some(Failure::Broken));
-        assert_eq!(broken, Verdict::Bad, "many at once, and one connection");
+        let unconnected = verdict(&call, Some(Failure::NotSent(Attempt::Own)));
+        assert_eq!(unconnected, Verdict::Unconnected);
+        for many in [Failure::NotSent(Attempt::Another), Failure::Broken] {
+            let together = verdict(&call, Some(many));
+            assert_eq!(together, Verdict::Bad, "many at once, and one connection");
+        }
     }
 }

@@ -21,7 +21,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::dial::{BoxError, Connect};
 use super::line::{Failed, Line, open};
-use super::unsent::SendError;
+use super::unsent::{Attempt, SendError};
 
 pub(super) type Body = Full<Bytes>;
 
@@ -80,10 +80,7 @@ impl Connections {
     ) -> Result<Response<Incoming>, SendError> {
         let uri = request.uri().clone();
         loop {
-            let Taken { line, new } = self
-                .line(&uri)
-                .await
-                .map_err(|error| SendError::unconnected(&**error))?;
+            let Taken { line, new } = self.line(&uri).await?;
             match line.send(request, &uri).await {
                 Ok(response) => {
                     self.give_back(line);
@@ -98,7 +95,7 @@ impl Connections {
     }
 
     /// A connection to `server` that would take a request.
-    async fn line(&self, server: &Uri) -> Result<Taken, Unconnected> {
+    async fn line(&self, server: &Uri) -> Result<Taken, SendError> {
         let mut new = false;
         loop {
             let opening = {
@@ -111,14 +108,21 @@ impl Connections {
                 if state.one_each {
                     None
                 } else if let Some(opening) = &state.opening {
-                    Some(opening.clone())
+                    Some((Attempt::Another, opening.clone()))
                 } else {
-                    Some(state.opening.insert(self.open_for_all(server)).clone())
+                    let opening = state.opening.insert(self.open_for_all(server));
+                    Some((Attempt::Own, opening.clone()))
                 }
             };
+            let failed = |attempt, error: &BoxError| SendError::unconnected(attempt, &**error);
             match opening {
-                Some(opening) => opening.await?,
-                None => return self.open_for_one(server).await,
+                Some((attempt, opening)) => {
+                    opening.await.map_err(|error| failed(attempt, &error))?
+                }
+                None => {
+                    let opened = self.open_for_one(server).await;
+                    return opened.map_err(|error| failed(Attempt::Own, &error));
+                }
             }
             new = true;
         }
@@ -147,7 +151,7 @@ impl Connections {
 
     /// Makes a connection for one request. It takes what is returned before that is ready; what was made
     /// for it is kept for another one then.
-    async fn open_for_one(&self, server: &Uri) -> Result<Taken, Unconnected> {
+    async fn open_for_one(&self, server: &Uri) -> Result<Taken, BoxError> {
         let (done, mut opened) = oneshot::channel();
         let opening = open(self.connect.clone(), server.clone());
         let pool = Arc::downgrade(&self.pool);

@@ -102,9 +102,15 @@ async fn a_connection_that_cannot_be_made_fails_all_who_wait_for_it_and_nobody_l
     let transport = transport(&server);
     server.refuse(1);
     let failed = join_all((0..5).map(|_| transport.send(request("/")))).await;
-    for failed in failed {
+    for (count, failed) in failed.into_iter().enumerate() {
         let error = failed.unwrap_err();
-        assert!(error.unconnected && error.unsent, "{error:?}");
+        let whose = if count == 0 {
+            Attempt::Own
+        } else {
+            Attempt::Another
+        };
+        assert_eq!(error.unconnected, Some(whose));
+        assert!(error.unsent, "{error:?}");
         assert!(error.message.contains("connection refused"), "{error:?}");
     }
     read(&transport, "/").await;

@@ -33,7 +33,7 @@ pub(in crate::client) use files::CertificateFiles;
 use files::Reloader;
 use proxy::Through;
 use tls::Identity;
-pub(super) use unsent::SendError;
+pub(super) use unsent::{Attempt, SendError};
 
 /// Silence on a connection until it is pinged.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
@@ -128,7 +128,7 @@ impl Transport {
         // On the heap: everything that sends something would be as large as this.
         let answer = Box::pin(connections.send(request)).await;
         answer.inspect_err(|error| {
-            if error.unconnected {
+            if error.unconnected.is_some() {
                 self.reloader.look(true);
             }
         })

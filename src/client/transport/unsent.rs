@@ -2,21 +2,30 @@
 
 use std::error::Error;
 
+/// Whose attempt at a connection it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::client) enum Attempt {
+    /// This request's.
+    Own,
+    /// Another's that it waited for: several that fail so are one connection that failed.
+    Another,
+}
+
 /// Why no response head came.
 #[derive(Debug)]
 pub(in crate::client) struct SendError {
-    /// Whether there was no connection to send it on.
-    pub(in crate::client) unconnected: bool,
+    /// There was no connection to send it on: whose attempt at one failed.
+    pub(in crate::client) unconnected: Option<Attempt>,
     /// Whether it is certain that the server did not take the request.
     pub(in crate::client) unsent: bool,
     pub(in crate::client) message: String,
 }
 
 impl SendError {
-    /// There was no connection, because of `error`.
-    pub(super) fn unconnected(error: &(dyn Error + 'static)) -> Self {
+    /// There was no connection, because of `error` of this attempt.
+    pub(super) fn unconnected(attempt: Attempt, error: &(dyn Error + 'static)) -> Self {
         Self {
-            unconnected: true,
+            unconnected: Some(attempt),
             unsent: true,
             message: causes(error).1,
         }
@@ -25,7 +34,7 @@ impl SendError {
     /// The connection was gone, which `message` says.
     pub(super) fn unsent(message: String) -> Self {
         Self {
-            unconnected: false,
+            unconnected: None,
             unsent: true,
             message,
         }
@@ -35,7 +44,7 @@ impl SendError {
     pub(super) fn new(error: &hyper::Error) -> Self {
         let (unsent, message) = causes(error);
         Self {
-            unconnected: false,
+            unconnected: None,
             unsent,
             message,
         }
