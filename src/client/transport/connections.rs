@@ -115,15 +115,11 @@ impl Connections {
                 }
             };
             let failed = |attempt, error: &BoxError| SendError::unconnected(attempt, &**error);
-            match opening {
-                Some((attempt, opening)) => {
-                    opening.await.map_err(|error| failed(attempt, &error))?
-                }
-                None => {
-                    let opened = self.open_for_one(server).await;
-                    return opened.map_err(|error| failed(Attempt::Own, &error));
-                }
-            }
+            let Some((attempt, opening)) = opening else {
+                let opened = self.open_for_one(server).await;
+                return opened.map_err(|error| failed(Attempt::Own, &error));
+            };
+            opening.await.map_err(|error| failed(attempt, &error))?;
             new = true;
         }
     }
