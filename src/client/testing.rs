@@ -228,6 +228,11 @@ impl FakeServer {
         self.0.requests.lock().unwrap().clone()
     }
 
+    /// Connections so far.
+    pub(crate) fn dials(&self) -> usize {
+        self.0.connections.load(Ordering::SeqCst)
+    }
+
     /// Lets no byte pass any more on the connections that there are.
     pub(crate) fn freeze(&self) {
         let connections = self.0.connections.load(Ordering::SeqCst);

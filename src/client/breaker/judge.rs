@@ -17,11 +17,11 @@ pub(in crate::client) fn tells_of_server(call: &Call) -> bool {
 pub(in crate::client) fn verdict(call: &Call, failure: Option<Failure>) -> Verdict {
     match failure {
         Some(Failure::NotSent(Attempt::Own)) if tells_of_server(call) => Verdict::Unconnected,
-        // One connection that can't be made fails all who wait for it, and one that breaks all that is
-        // under way on it: that is not as many connections in a row.
-        Some(Failure::NotSent(Attempt::Another) | Failure::Broken) if tells_of_server(call) => {
-            Verdict::Bad
-        }
+        // One connection that breaks fails all that is under way on it: that is not as many
+        // connections in a row.
+        Some(Failure::Broken) if tells_of_server(call) => Verdict::Bad,
+        // One that can't be made fails all who wait for it, and is one: a single address where nobody
+        // listens is no outage.
         Some(Failure::NotSent(_) | Failure::Broken | Failure::Declined | Failure::Refused) => {
             Verdict::Unknown
         }
@@ -48,9 +48,9 @@ mod tests {
         assert_eq!(verdict(&call, Some(Failure::Declined)), Verdict::Unknown);
         let unconnected = verdict(&call, Some(Failure::NotSent(Attempt::Own)));
         assert_eq!(unconnected, Verdict::Unconnected);
-        for many in [Failure::NotSent(Attempt::Another), Failure::Broken] {
-            let together = verdict(&call, Some(many));
-            assert_eq!(together, Verdict::Bad, "many at once, and one connection");
-        }
+        let another = verdict(&call, Some(Failure::NotSent(Attempt::Another)));
+        assert_eq!(another, Verdict::Unknown, "the same connection once more");
+        let broken = verdict(&call, Some(Failure::Broken));
+        assert_eq!(broken, Verdict::Bad, "many at once, and one connection");
     }
 }

@@ -9,27 +9,44 @@
 //! waits: that one would wait for itself, until its deadline.)
 
 use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::FutureExt as _;
-use futures_util::future::{BoxFuture, Shared};
 use http::{Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 
 use super::dial::{BoxError, Connect};
 use super::line::{Failed, Line, open};
 use super::unsent::{Attempt, SendError};
+use crate::sync::watch;
 
 pub(super) type Body = Full<Bytes>;
 
+/// An attempt at a connection joined by requests, until another is made beside it: a connection takes a
+/// few round trips, and who is slower may be ill, or not be there.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Why a connection could not be made, for all who waited for it.
-type Unconnected = Arc<BoxError>;
+struct Unconnected {
+    error: BoxError,
+    /// Whether one of them has taken it for its own.
+    taken: AtomicBool,
+}
 
 /// An attempt at a connection that several requests wait for.
-type Opening = Shared<BoxFuture<'static, Result<(), Unconnected>>>;
+#[derive(Clone)]
+struct Opening {
+    number: u64,
+    begun: Instant,
+    /// `None` until it has ended. A connection that was made is in the pool then.
+    outcome: watch::Receiver<Option<Result<(), Arc<Unconnected>>>>,
+}
 
 /// See the module. Dropping it lets its connections end when the answers to what was sent are read.
 pub(super) struct Connections {
@@ -40,8 +57,8 @@ pub(super) struct Connections {
 #[derive(Default)]
 struct Pool {
     state: Mutex<State>,
-    /// An HTTP/1.1 connection may be used again.
-    returned: Notify,
+    /// Told when there may be a connection for whoever waits for one.
+    added: Notify,
 }
 
 #[derive(Default)]
@@ -50,8 +67,9 @@ struct State {
     shared: Option<Arc<Line>>,
     /// Ready for a request each (HTTP/1.1).
     idle: Vec<Arc<Line>>,
-    /// What will be one of them.
+    /// The newest attempt at one of them.
     opening: Option<Opening>,
+    openings: u64,
     /// The server was seen to speak HTTP/1.1: to wait for a connection of somebody else is of no use.
     one_each: bool,
 }
@@ -94,60 +112,81 @@ impl Connections {
         }
     }
 
-    /// A connection to `server` that would take a request.
+    /// A connection to `server` that would take a request. The first attempt at one that this request
+    /// waited for decides when there is none; what is tried beside it can only help.
     async fn line(&self, server: &Uri) -> Result<Taken, SendError> {
-        let mut new = false;
+        let mut first: Option<Opening> = None;
         loop {
-            let opening = {
+            let mut added = pin!(self.pool.added.notified());
+            // Before the look, so that what is added after it is not missed.
+            added.as_mut().enable();
+            let made = first.as_ref().is_some_and(Opening::has_ended);
+            let newest = {
                 let mut state = lock(&self.pool.state);
                 if let Some(line) = state.ready() {
-                    return Ok(Taken { line, new });
+                    return Ok(Taken { line, new: made });
                 }
-                // One that was lost, which nobody else would clear away.
-                state.opening.take_if(|opening| opening.peek().is_some());
                 if state.one_each {
                     None
-                } else if let Some(opening) = &state.opening {
-                    Some((Attempt::Another, opening.clone()))
                 } else {
-                    let opening = state.opening.insert(self.open_for_all(server));
-                    Some((Attempt::Own, opening.clone()))
+                    Some(self.newest(&mut state, server))
                 }
             };
-            let failed = |attempt, error: &BoxError| SendError::unconnected(attempt, &**error);
-            let Some((attempt, opening)) = opening else {
-                let opened = self.open_for_one(server).await;
-                return opened.map_err(|error| failed(Attempt::Own, &error));
+            let Some(newest) = newest else {
+                return self.line_for_one(server).await;
             };
-            opening.await.map_err(|error| failed(attempt, &error))?;
-            new = true;
+            let later = newest.begun + PATIENCE;
+            tokio::select! {
+                biased;
+                () = added => {}
+                made = first.get_or_insert(newest).end() => {
+                    made?;
+                    let mut state = lock(&self.pool.state);
+                    if let Some(line) = state.ready() {
+                        return Ok(Taken { line, new: true });
+                    }
+                    if !state.one_each {
+                        let problem = "the connection ended before it could be used";
+                        return Err(SendError::unsent(problem.to_owned()));
+                    }
+                }
+                () = tokio::time::sleep_until(later) => {}
+            }
         }
     }
 
-    /// Makes a connection, also if whoever asked for it gives up meanwhile: others may wait for it.
-    fn open_for_all(&self, server: &Uri) -> Opening {
-        let (done, opened) = oneshot::channel();
-        let opening = open(self.connect.clone(), server.clone());
-        let pool = Arc::downgrade(&self.pool);
+    /// The attempt at a connection that is to be joined now.
+    fn newest(&self, state: &mut State, server: &Uri) -> Opening {
+        let now = Instant::now();
+        let joined = |opening: &&Opening| now < opening.begun + PATIENCE;
+        if let Some(opening) = state.opening.as_ref().filter(joined) {
+            return opening.clone();
+        }
+        state.openings += 1;
+        let (sender, outcome) = watch::channel(None);
+        let opening = Opening {
+            number: state.openings,
+            begun: now,
+            outcome,
+        };
+        state.opening = Some(opening.clone());
+        let (number, pool) = (opening.number, Arc::downgrade(&self.pool));
+        let opened = open(self.connect.clone(), server.clone());
+        // Also if whoever asked gives up meanwhile: others wait for it.
         tokio::spawn(async move {
-            let opened = opening.await.map_err(Unconnected::from);
+            let opened = opened.await;
             if let Some(pool) = pool.upgrade() {
-                let mut state = lock(&pool.state);
-                state.opening = None;
-                if let Ok(line) = &opened {
-                    state.add(Arc::clone(line));
-                }
+                lock(&pool.state).opening.take_if(|o| o.number == number);
+                let outcome = opened.map(|line| pool.keep(line));
+                sender.send_replace(Some(outcome.map_err(Unconnected::new)));
             }
-            // An error means that nobody waits any more.
-            let _ = done.send(opened.map(drop));
         });
-        let opened = opened.map(|opened| opened.unwrap_or_else(|_| Err(ending().into())));
-        opened.boxed().shared()
+        opening
     }
 
     /// Makes a connection for one request. It takes what is returned before that is ready; what was made
     /// for it is kept for another one then.
-    async fn open_for_one(&self, server: &Uri) -> Result<Taken, BoxError> {
+    async fn line_for_one(&self, server: &Uri) -> Result<Taken, SendError> {
         let (done, mut opened) = oneshot::channel();
         let opening = open(self.connect.clone(), server.clone());
         let pool = Arc::downgrade(&self.pool);
@@ -159,15 +198,23 @@ impl Connections {
             }
         });
         loop {
+            let mut added = pin!(self.pool.added.notified());
+            added.as_mut().enable();
+            let ready = lock(&self.pool.state).ready();
+            if let Some(line) = ready {
+                opened.close();
+                if let Ok(Ok(unwanted)) = opened.try_recv() {
+                    self.pool.keep(unwanted);
+                }
+                return Ok(Taken { line, new: false });
+            }
             tokio::select! {
                 biased;
-                () = self.pool.returned.notified() => {
-                    if let Some(line) = lock(&self.pool.state).ready() {
-                        return Ok(Taken { line, new: false });
-                    }
-                }
+                () = added => {}
                 opened = &mut opened => {
-                    let line = opened.map_err(|_| ending())??;
+                    let line = opened
+                        .unwrap_or_else(|_| Err(lost()))
+                        .map_err(|error| SendError::unconnected(Attempt::Own, &*error))?;
                     if line.http2 {
                         // Another server than before, or a newer one.
                         self.pool.keep(Arc::clone(&line));
@@ -193,10 +240,51 @@ impl Connections {
     }
 }
 
+impl Unconnected {
+    fn new(error: BoxError) -> Arc<Self> {
+        Arc::new(Self {
+            error,
+            taken: AtomicBool::new(false),
+        })
+    }
+
+    /// What one who waited is told. The first who hears of it counts for all.
+    fn tell(&self) -> SendError {
+        let taken = self.taken.swap(true, Ordering::Relaxed);
+        let attempt = if taken {
+            Attempt::Another
+        } else {
+            Attempt::Own
+        };
+        SendError::unconnected(attempt, &*self.error)
+    }
+}
+
+impl Opening {
+    /// Waits until it has ended: whether a connection was made.
+    async fn end(&mut self) -> Result<(), SendError> {
+        let ended = self.outcome.wait_for(Option::is_some).await;
+        match ended.as_deref() {
+            Ok(Some(Ok(()))) => Ok(()),
+            Ok(Some(Err(failed))) => Err(failed.tell()),
+            Ok(None) | Err(_) => Err(Unconnected::new(lost()).tell()),
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.outcome.borrow().is_some()
+    }
+}
+
+/// What is left of an attempt at a connection that did not come to its end.
+fn lost() -> BoxError {
+    "the attempt at a connection was given up".into()
+}
+
 impl Pool {
     fn keep(&self, line: Arc<Line>) {
         lock(&self.state).add(line);
-        self.returned.notify_one();
+        self.added.notify_waiters();
     }
 }
 
@@ -216,18 +304,16 @@ impl State {
     }
 
     fn add(&mut self, line: Arc<Line>) {
-        self.one_each = !line.http2;
-        if line.http2 {
-            self.shared = Some(line);
-        } else {
+        let shared = self.shared.as_ref().is_some_and(|line| line.is_ready());
+        if !line.http2 {
+            // One that comes back after the server was replaced says nothing about the new one.
+            self.one_each = !shared;
             self.idle.push(line);
+        } else if !shared {
+            self.one_each = false;
+            self.shared = Some(line);
         }
     }
-}
-
-/// Why an attempt at a connection never ends.
-fn ending() -> BoxError {
-    "the process is ending".into()
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

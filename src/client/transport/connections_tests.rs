@@ -1,11 +1,11 @@
 use super::*;
 use crate::client::testing::{FakeServer, Reply};
-use crate::client::transport::{Transport, tls::Identity};
-use futures_util::future::join_all;
+use crate::client::transport::{Dial, Stream, Transport, tls::Identity};
+use futures_util::future::{BoxFuture, join_all};
 use http::header;
 use http_body_util::BodyExt as _;
-use std::time::Duration;
-use tokio::time::Instant;
+use std::io;
+use std::sync::atomic::AtomicUsize;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -46,6 +46,30 @@ fn shared(transport: &Transport) -> Arc<Line> {
     let connections = transport.connections();
     let state = lock(&connections.pool.state);
     Arc::clone(state.shared.as_ref().unwrap())
+}
+
+/// Waits until so many HTTP/1.1 connections can be used again.
+async fn idle(transport: &Transport, count: usize) {
+    let connections = transport.connections();
+    until(|| lock(&connections.pool.state).idle.len() == count).await;
+}
+
+/// Says nothing to the first ones.
+struct Mute {
+    first: AtomicUsize,
+    then: FakeServer,
+}
+
+impl Dial for Mute {
+    fn dial(&self, server: Uri) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
+        assert_eq!(server, "https://fake/");
+        let less = |left: usize| left.checked_sub(1);
+        let relaxed = Ordering::Relaxed;
+        if self.first.fetch_update(relaxed, relaxed, less).is_ok() {
+            return Box::pin(std::future::pending());
+        }
+        self.then.dial(server)
+    }
 }
 
 async fn until(mut holds: impl FnMut() -> bool) {
@@ -116,17 +140,49 @@ async fn a_connection_that_cannot_be_made_fails_all_who_wait_for_it_and_nobody_l
     read(&transport, "/").await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn k107266_a_connection_that_takes_its_time_is_not_waited_for_alone() {
+    let server = FakeServer::readable();
+    let dial = Mute {
+        first: AtomicUsize::new(2),
+        then: server.clone(),
+    };
+    let config = server.config_at("https://fake");
+    let identity = Arc::new(Identity::default());
+    let transport = Transport::new(&config, identity, Some(Arc::new(dial))).unwrap();
+    let start = Instant::now();
+    // All of them, also those who came first.
+    join_all((0..5).map(|_| read(&transport, "/"))).await;
+    assert_eq!(start.elapsed(), 2 * PATIENCE);
+    assert_eq!(connections(&server), [0; 5]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn http1_what_was_opened_is_used() {
+    for _ in 0..50 {
+        let server = http1();
+        let transport = transport(&server);
+        tokio::spawn(async move { read(&transport, "/").await })
+            .await
+            .unwrap();
+        assert_eq!(server.dials(), 1);
+    }
+}
+
 #[tokio::test]
 async fn http1_has_a_connection_for_each_request_at_a_time() {
     let server = http1();
     let transport = transport(&server);
     for _ in 0..3 {
         read(&transport, "/").await;
+        idle(&transport, 1).await;
     }
     assert_eq!(connections(&server), [0; 3], "one after the other");
     let endless = transport.send(request("/endless")).await.unwrap();
-    read(&transport, "/").await;
-    read(&transport, "/").await;
+    for _ in 0..2 {
+        read(&transport, "/").await;
+        idle(&transport, 1).await;
+    }
     let taken = connections(&server);
     assert!(taken[3] != taken[4] && taken[4] == taken[5], "{taken:?}");
     let host = &server.requests()[4].headers[header::HOST];
@@ -150,6 +206,7 @@ async fn http1_a_request_takes_what_is_returned_while_its_own_connection_is_made
     let server = http1();
     let transport = transport(&server);
     read(&transport, "/").await;
+    idle(&transport, 1).await;
     let first = transport.send(request("/")).await.unwrap();
     // From now on nobody is let in.
     server.mute();

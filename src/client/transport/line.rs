@@ -1,8 +1,8 @@
 //! One connection, seen from the end where requests go in.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
 
 use futures_util::future::Either;
@@ -47,6 +47,17 @@ pub(super) struct Failed {
     pub(super) why: SendError,
 }
 
+/// Ends a line with its connection, however that ended.
+struct Ended(Weak<Line>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        if let Some(line) = self.0.upgrade() {
+            line.end();
+        }
+    }
+}
+
 impl Line {
     /// The way onto `connection`, which is driven to its end.
     fn start<E: std::error::Error>(
@@ -58,13 +69,11 @@ impl Line {
             sender: Mutex::new(Some(sender)),
         });
         // Not a share of it: a connection that nobody can send on any more has to end.
-        let way = Arc::downgrade(&line);
+        let ended = Ended(Arc::downgrade(&line));
         tokio::spawn(async move {
+            let _ended = ended;
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection to the API server ended");
-            }
-            if let Some(line) = way.upgrade() {
-                line.end();
             }
         });
         line
@@ -126,6 +135,7 @@ impl Line {
 /// A new connection to `server`, or an error within [`CONNECTION_TIMEOUT`].
 pub(super) async fn open(connect: Connect, server: Uri) -> Result<Arc<Line>, BoxError> {
     let opened = tokio::time::timeout(CONNECTION_TIMEOUT, async {
+        let server = root(server)?;
         let link = connect.link(server).await?;
         if link.connected().is_negotiated_h2() {
             let (sender, connection) = http2::Builder::new(TokioExecutor::new())
@@ -137,16 +147,28 @@ pub(super) async fn open(connect: Connect, server: Uri) -> Result<Arc<Line>, Box
                 .initial_connection_window_size(CONNECTION_WINDOW)
                 .handshake(link)
                 .await?;
-            Ok(Line::start(Sender::Http2(sender), connection))
+            Ok::<_, BoxError>(Line::start(Sender::Http2(sender), connection))
         } else {
             let (sender, connection) = http1::handshake(link).await?;
-            Ok(Line::start(Sender::Http1(sender), connection))
+            let line = Line::start(Sender::Http1(sender), connection);
+            // It takes no request before it has begun to look for one.
+            if !poll_fn(|cx| line.poll_ready(cx)).await {
+                return Err("the server closed the connection at once".into());
+            }
+            Ok(line)
         }
     });
     opened.await.unwrap_or_else(|_| {
         let problem = format!("no connection within {CONNECTION_TIMEOUT:?}");
         Err(io::Error::new(io::ErrorKind::TimedOut, problem).into())
     })
+}
+
+/// The server of a URL, without what a request wants of it.
+fn root(url: Uri) -> Result<Uri, http::Error> {
+    let mut parts = url.into_parts();
+    parts.path_and_query = Some(PathAndQuery::from_static("/"));
+    Ok(Uri::from_parts(parts)?)
 }
 
 /// HTTP/2 has the whole URL in its own headers.
