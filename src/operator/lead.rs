@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 
 use super::instances::Instances;
 use super::kinds::Cluster;
@@ -24,6 +24,8 @@ pub(super) async fn lead(
     moves: Moves,
 ) {
     let mut state = leadership.current();
+    // Not begun anew when somebody else leads: it would never end where that changes all the time.
+    let mut look = Instant::now() + FORGET;
     loop {
         match &state {
             Leadership::Leader { term } => {
@@ -50,7 +52,7 @@ pub(super) async fn lead(
                 state = tokio::select! {
                     biased;
                     changed = leadership.changed() => changed,
-                    never = forget(&queue, &stores.clusters) => never,
+                    never = forget(&queue, &stores.clusters, &mut look) => never,
                 };
             }
         }
@@ -61,9 +63,11 @@ pub(super) async fn lead(
 /// whoever takes over goes first to what has changed; but nothing is handed out, so that keys of
 /// clusters that are gone would stay for as long as the process is a standby. It owes them nothing: who
 /// takes over asks for all clusters that there are.
-async fn forget<Never>(queue: &Queue, clusters: &Store<Cluster>) -> Never {
+/// `look` is when it looks next.
+async fn forget<Never>(queue: &Queue, clusters: &Store<Cluster>, look: &mut Instant) -> Never {
     loop {
-        sleep(FORGET).await;
+        sleep_until(*look).await;
+        *look = Instant::now() + FORGET;
         let keys = queue.asked().into_iter();
         // An error is no answer: nothing is known to be gone before the first list.
         let gone = keys.filter(|key| matches!(clusters.get(key), Ok(None)));
@@ -76,6 +80,7 @@ mod tests {
     use super::*;
     use crate::client::Environment;
     use crate::runtime::{Meta, ObjectKey};
+    use tokio::time::sleep;
 
     fn key(name: &str) -> ObjectKey {
         ObjectKey::new("ns", name)
@@ -93,18 +98,22 @@ mod tests {
         }
     }
 
-    /// A standby whose queue holds these keys, and time passes.
-    async fn standby(clusters: &Store<Cluster>, keys: &[&str]) -> Vec<String> {
+    /// A standby whose queue holds these keys, and time passes; what it sees begins anew after so long.
+    async fn standby(clusters: &Store<Cluster>, keys: &[&str], anew: Duration) -> Vec<String> {
         let queue = Queue::new("test", &Environment::system());
         queue.pause(Pause::Standby);
         for name in keys {
             queue.add(key(name), Priority::Normal);
         }
         queue.add_after(key("gone-too"), 10 * FORGET);
-        tokio::select! {
-            biased;
-            () = forget(&queue, clusters) => {}
-            () = sleep(FORGET + FORGET / 2) => {}
+        let end = Instant::now() + FORGET + FORGET / 2;
+        let mut look = Instant::now() + FORGET;
+        while Instant::now() < end {
+            tokio::select! {
+                biased;
+                () = forget(&queue, clusters, &mut look) => {}
+                () = sleep(anew) => {}
+            }
         }
         let mut left: Vec<String> = queue
             .asked()
@@ -118,12 +127,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_standby_forgets_clusters_that_are_gone() {
         let clusters = Store::of([cluster("a"), cluster("b")]);
-        assert_eq!(standby(&clusters, &["a", "gone", "b"]).await, ["a", "b"]);
+        for anew in [FORGET * 2, FORGET / 4] {
+            let left = standby(&clusters, &["a", "gone", "b"], anew).await;
+            assert_eq!(left, ["a", "b"], "the leader changes each {anew:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_was_not_listed_is_not_gone() {
-        let left = standby(&Store::new(), &["a", "b"]).await;
+        let left = standby(&Store::new(), &["a", "b"], FORGET).await;
         assert_eq!(left, ["a", "b", "gone-too"]);
     }
 }

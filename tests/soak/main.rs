@@ -15,6 +15,7 @@
 
 mod flat;
 mod leader;
+mod leftovers;
 mod plot;
 mod reading;
 mod replica;
@@ -226,13 +227,20 @@ async fn change(world: Arc<World>, counts: Arc<Counts>, seed: u64) {
 
 /// People who delete the oldest of the clusters that pass, and create another.
 async fn come_and_go(world: Arc<World>, counts: Arc<Counts>) {
+    let mut gone: Option<String> = None;
     for nth in PASSING.. {
         sleep(TROUBLE).await;
+        if let Some(gone) = gone {
+            while leftovers::clear(&world.person, &gone).await.is_err() {
+                sleep(LOOK).await;
+            }
+        }
         let oldest = format!("{}{}", kind::PASSING, nth - PASSING);
         while let Err(error) = world.remove(&oldest).await {
             assert!(!error.is_not_found(), "{oldest} was there");
             sleep(LOOK).await;
         }
+        gone = Some(oldest);
         world.add(&format!("{}{nth}", kind::PASSING), 3).await;
         counts.passed.fetch_add(1, Ordering::Relaxed);
     }

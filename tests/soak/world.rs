@@ -25,7 +25,7 @@ use super::trouble::{OPERATOR, Trouble, pick};
 use super::wires;
 
 /// Where all clusters are.
-const PLACE: &str = "default";
+pub(crate) const PLACE: &str = "default";
 const NODES: usize = 3;
 /// Between two looks whether the definition is served, or clusters are as they should be.
 const LOOK: Duration = Duration::from_millis(100);
@@ -108,7 +108,7 @@ pub(crate) struct World {
     kubeconfigs: Vec<PathBuf>,
     api: ApiServer,
     node: Node,
-    person: Client,
+    pub(crate) person: Client,
 }
 
 impl World {
